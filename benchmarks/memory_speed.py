@@ -21,6 +21,7 @@ from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Json, Options, percentile
 from benchmarks.gateways import ROOT
@@ -36,7 +37,9 @@ from goclaw.memory.index.talk import IndexedRow
 from goclaw.memory.index.text_vectors import LOADED_AT_ONCE, Embedded
 from goclaw.memory.ranking import REACH, WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.similar import Held
+
+if TYPE_CHECKING:
+    from goclaw.memory.matrix import Matrix
 
 SEARCHES = 200
 STILL = 2.0
@@ -181,7 +184,7 @@ async def watched(late: list[tuple[float, float]]) -> AsyncIterator[None]:
         watch.cancel()
 
 
-async def _search(index: IndexFile, query: str, scope: Scope, matrix: Held | None = None) -> tuple[float, float]:
+async def _search(index: IndexFile, query: str, scope: Scope, matrix: "Matrix | None" = None) -> tuple[float, float]:
     """Milliseconds from a query to its quotes, and of the processor's time."""
     began, used = time.perf_counter(), time.process_time()
     near: list[tuple[int, int, float]] = []
@@ -198,9 +201,9 @@ async def _search(index: IndexFile, query: str, scope: Scope, matrix: Held | Non
     return 1000 * (time.perf_counter() - began), 1000 * (time.process_time() - used)
 
 
-def _matrix(passages: int) -> Held:
+def _matrix(passages: int) -> "Matrix":
     """Vectors, one for each passage. The module is imported here, as in the product: when there are vectors."""
-    matrix: Held = import_module("goclaw.memory.matrix").Matrix()
+    matrix: Matrix = import_module("goclaw.memory.matrix").Matrix()
     chance = random.Random(4)
     for begin in range(0, passages, LOADED_AT_ONCE):
         places = [_place(row) for row in range(begin, begin + LOADED_AT_ONCE)]

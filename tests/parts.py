@@ -21,7 +21,7 @@ from goclaw.common.net.pages.base import NoWeb, Web
 from goclaw.common.specs import Confirmation, SideEffect
 from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
-from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.agent.context.model_messages import MarkKind
 from goclaw.conversation.sessions.models import AvailableModel, Models
 from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, StatementResult

@@ -14,18 +14,17 @@ import orjson
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_blocks import (
     SEARCH_TOOL,
     STALE_SEARCH,
+    WITHOUT_SEARCH,
     AnthropicAnswer,
-    encode_deferred,
     encode_tools,
     has_search,
     joined_tools,
-    knows_search,
     search_refusal,
-    without_ours,
 )
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
@@ -63,29 +62,23 @@ OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation g
 
 
 class AnthropicModel(KnownModel):
-    """A `ChatModel` on the Messages API."""
+    """A `ChatModel` on the Messages API, for `anthropic:name`.
 
-    def __init__(
-        self,
-        spec: str,
-        base_url: str,
-        key: str | None,
-        options: ModelOptions,
-        ports: ModelPorts,
-        *,
-        defers: bool = False,
-    ) -> None:
-        """`defers`: leave it to the API to find the tools of the index, if the model knows how."""
+    Raises:
+        ConfigError: there is no key, as of `reach_api`.
+    """
+
+    def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
         super().__init__(spec, options, ports)
         self._name = spec.partition(":")[2]
-        self._base_url = base_url.rstrip("/").removesuffix("/v1")
-        self._key = key
-        self._defers = defers and knows_search(self._name)
+        self._base_url, self._headers = reach_api(spec, settings)
+        self._defers = settings.defer_tools and not WITHOUT_SEARCH.search(self._name)
+        """Whether it is left to the API to find the tools of the index."""
         self._messages = EncodedMessages(
             partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
         )
         self._tools = EncodedTools(encode_tools)
-        self._deferred = EncodedTools(encode_deferred)
+        self._deferred = EncodedTools(partial(encode_tools, defer_loading=True))
 
     @property
     def sees_images(self) -> bool:
@@ -99,8 +92,8 @@ class AnthropicModel(KnownModel):
         """Return Anthropic's own count; an estimate when it cannot be had."""
         body = await self._body(request, {"model": self._name})
         try:
-            url = f"{self._base_url}/v1/messages/count_tokens"
-            async with post(self._ports, self.spec, url, self._headers(), body) as response:
+            url = f"{self._base_url}/messages/count_tokens"
+            async with post(self._ports, self.spec, url, self._headers, body) as response:
                 with connecting(self.spec), reading(self.spec):
                     return int(orjson.loads(await response.read())["input_tokens"])
         except (ModelError, KeyError, TypeError):
@@ -114,9 +107,8 @@ class AnthropicModel(KnownModel):
         except ModelError as error:
             if self._defers and (refused := search_refusal(error)):
                 raise refused from error
-            if error.kind is not ModelErrorKind.REJECTED or not _is_stale(str(error)):
-                raise
-            if not self._forget_native(request):
+            is_stale = STALE_THINKING.search(str(error)) or STALE_SEARCH.search(str(error))
+            if error.kind is not ModelErrorKind.REJECTED or not is_stale or not self._forget_native(request):
                 raise
         else:
             return
@@ -129,8 +121,7 @@ class AnthropicModel(KnownModel):
         thinking = think(self._name, self._options.thinking, limit, request.messages, searches=self._defers)
         head = {"model": self._name, "max_tokens": limit, "stream": True, **thinking}
         body = await self._body(request, head)
-        url = f"{self._base_url}/v1/messages"
-        async with post(self._ports, self.spec, url, self._headers(), body) as response:
+        async with post(self._ports, self.spec, f"{self._base_url}/messages", self._headers, body) as response:
             answer = AnthropicAnswer(self.spec)
             with reading(self.spec):
                 async with aclosing(read_events(response)) as reads:
@@ -143,10 +134,6 @@ class AnthropicModel(KnownModel):
             await drain(response)
             yield finished
 
-    def _headers(self) -> dict[str, str]:
-        key = {"x-api-key": self._key} if self._key else {}
-        return {"anthropic-version": VERSION, **key}
-
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
         messages = results_first(request.messages)
         parts: dict[str, bytes | Sequence[bytes]] = {}
@@ -155,7 +142,7 @@ class AnthropicModel(KnownModel):
             parts["system"] = [mark(block) if request.cache.after_system else block]
         shown, deferred = request.tools, request.deferred if self._defers else ()
         if deferred:
-            shown = without_ours(shown)
+            shown = [tool for tool in shown if tool.name not in (TOOL_SEARCH, TOOL_CALL)]  # with which others search
             search = mark(SEARCH_TOOL) if request.cache.after_tools else SEARCH_TOOL
             parts["tools"] = joined_tools(self._tools.text(shown), self._deferred.text(deferred), search)
         elif shown:
@@ -176,10 +163,6 @@ class AnthropicModel(KnownModel):
         for message in stale:
             self._messages.store(message, plain(message))
         return bool(stale)
-
-
-def _is_stale(words: str) -> bool:
-    return bool(STALE_THINKING.search(words) or STALE_SEARCH.search(words))
 
 
 def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> Blocks:
@@ -272,25 +255,17 @@ def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, se
         return {}
     if not BUDGET_ONLY.match(name):
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    loop = [message for message in running_loop(messages) if isinstance(message, AssistantMessage)]
-    if not all(replayable(message, searches=searches) for message in loop):
+    since = max((number for number, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
+    answers = [message for message in messages[since:] if isinstance(message, AssistantMessage)]
+    if not all(replayable(message, searches=searches) for message in answers):
         # With a budget the API requires every answer of the running turn to begin with thinking.
         return {}
     budget = BUDGETS[effort]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
 
 
-def running_loop(messages: Sequence[Message]) -> list[Message]:
-    """Return the answers and tool results since the last message of a person."""
-    since = 0
-    for number, message in enumerate(messages):
-        if isinstance(message, UserMessage):
-            since = number
-    return list(messages[since:])
-
-
-def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> AnthropicModel:
-    """Return the model for `anthropic:name`.
+def reach_api(spec: str, settings: ProviderSettings) -> tuple[str, dict[str, str]]:
+    """Return the address of the API, with its version, and the headers of each request. `spec`: for messages.
 
     Raises:
         ConfigError: there is no key (one is not needed with an own `base_url`).
@@ -298,8 +273,8 @@ def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions,
     key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get("ANTHROPIC_API_KEY")
     if not key and not settings.base_url:
         raise ConfigError(f"{spec}: no key; set ANTHROPIC_API_KEY or providers.anthropic.api_key")
-    url = settings.base_url or BASE_URL
-    return AnthropicModel(spec, url, key, options, ports, defers=settings.defer_tools)
+    base_url = (settings.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+    return f"{base_url}/v1", {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-PROVIDER = Provider("anthropic", open_anthropic, frozenset({"after_system", "after_tools"}))
+PROVIDER = Provider("anthropic", AnthropicModel, frozenset({"after_system", "after_tools"}))

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from goclaw.common.core.messages import AssistantMessage, Native, ToolCall
-from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.failures import error_in, fail, from_object, parse_object, piece_of_text
@@ -120,9 +120,7 @@ class AnthropicAnswer:
         )
         if calls and stop is Stop.END:
             stop = Stop.TOOLS
-        native = None
-        if any(block["type"] not in PLAIN for block in blocks):
-            native = Native("anthropic", 1, blocks)
+        native = Native("anthropic", 1, blocks) if any(block["type"] not in PLAIN for block in blocks) else None
         return Finished(AssistantMessage(text, calls, native), self._read_usage(), stop, self._spec)
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -165,8 +163,11 @@ class AnthropicAnswer:
                 whole.append(block)
             elif block["text"]:
                 whole.append({"type": "text", "text": block["text"]})
-        # With calls of ours beside it, a search is made when their results are there.
-        return whole if any(block["type"] == "tool_use" for block in whole) else paired_searches(whole)
+        if any(block["type"] == "tool_use" for block in whole):
+            return whole  # with calls of ours beside it, a search is made when their results are there
+        # An answer that was cut may end with a search without a result, and would be refused.
+        found = {block.get("tool_use_id") for block in whole if block["type"] == SEARCH_RESULT}
+        return [block for block in whole if block["type"] != SEARCH_CALL or block.get("id") in found]
 
     def _count(self, usage: object) -> None:
         """Replace earlier counts: they are cumulative."""
@@ -186,16 +187,6 @@ class AnthropicAnswer:
         )
 
 
-def knows_search(name: str) -> bool:
-    """Whether the model of that name can search for tools."""
-    return not WITHOUT_SEARCH.search(name)
-
-
-def without_ours(tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    """Return the tools that are shown, without those that other models search with."""
-    return [tool for tool in tools if tool.name not in (TOOL_SEARCH, TOOL_CALL)]
-
-
 def encode_tools(tools: Sequence[ToolSpec], **more: Any) -> bytes:
     """Return the JSON list of the tools, with `more` fields in each."""
     told = [
@@ -203,11 +194,6 @@ def encode_tools(tools: Sequence[ToolSpec], **more: Any) -> bytes:
         for tool in tools
     ]
     return orjson.dumps(told)
-
-
-def encode_deferred(tools: Sequence[ToolSpec]) -> bytes:
-    """Return the JSON list of tools that stand in no prompt until a search names them."""
-    return encode_tools(tools, defer_loading=True)
 
 
 def joined_tools(shown: bytes, deferred: bytes, search: bytes) -> bytes:
@@ -218,12 +204,6 @@ def joined_tools(shown: bytes, deferred: bytes, search: bytes) -> bytes:
 def has_search(blocks: Iterable[Any]) -> bool:
     """Whether an answer with these blocks was given with a search."""
     return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks)
-
-
-def paired_searches(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove searches without a result: an answer that was cut may end with one, and would be refused."""
-    found = {block.get("tool_use_id") for block in blocks if block["type"] == SEARCH_RESULT}
-    return [block for block in blocks if block["type"] != SEARCH_CALL or block.get("id") in found]
 
 
 def search_refusal(error: ModelError) -> ModelError | None:

@@ -262,7 +262,6 @@ class ModelChain:
     async def _ask(
         self, health: ModelHealth, request: Request, attempt: ChainAttempt
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send one request to one model."""
         attempt.requests += 1
         if attempt.shown:
             attempt.restarts += attempt.text_shown

@@ -11,10 +11,8 @@ from functools import cached_property
 from goclaw.common.config.schema import ModelOptions
 from goclaw.common.config.servers import SERVERS
 from goclaw.common.core.records import record
-from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage, is_small
 from goclaw.llm.listed import Key, ModelRow, find_model, read_beforehand
-from goclaw.llm.served import WindowOrigin
 from goclaw.llm.token_counts import estimate_request
 
 DEFAULT_WINDOW = 128_000
@@ -74,7 +72,7 @@ class ModelFacts:
 
 
 class KnownModel:
-    """The half of a `ChatModel` that only the model data know. The wires add `stream` and `count`."""
+    """The half of a `ChatModel` that only the model data know. The wires add `stream`."""
 
     def __init__(self, spec: str, options: ModelOptions, ports: ModelPorts, base_url: str = "") -> None:
         self.spec = spec
@@ -105,14 +103,13 @@ class KnownModel:
         room = window - prompt - prompt // INEXACT
         return min(limit, max(LEAST_OUTPUT, window // ANSWER_SHARE), max(LEAST_OUTPUT, room))
 
-    def learn_from(self, error: ModelError) -> None:
-        """Learn the window from a refusal that names it."""
-        if error.kind is ModelErrorKind.OVERFLOW:
-            self._served.learn_window(error.window, WindowOrigin.REFUSAL, self.context_window)
-
     @property
     def sees_images(self) -> bool:
         return self.facts.sees_images
+
+    async def count(self, request: Request) -> int:
+        """Return an estimate; most protocols have no count."""
+        return estimate_request(request)
 
 
 def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
@@ -123,8 +120,10 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
     provider, _, name = spec.partition(":")
     key = _key(spec)
     row = find_model(*key, at) if key else ModelRow()
-    window = options.context_window or row.context_window or default_window(provider)
-    free = 0.0 if provider in SERVERS and SERVERS[provider].local else None
+    is_local = provider in SERVERS and SERVERS[provider].local
+    usual_window = ANTHROPIC_WINDOW if provider == "anthropic" else LOCAL_WINDOW if is_local else DEFAULT_WINDOW
+    window = options.context_window or row.context_window or usual_window
+    free = 0.0 if is_local else None
     return ModelFacts(
         context_window=window,
         max_output=options.max_output or min(usual_output(name), window // (4 if is_small(window) else 2)),
@@ -155,13 +154,6 @@ def _key(spec: str) -> Key | None:
 def either(configured: float | None, known: float | None) -> float | None:
     """Return the configured value, else the known one."""
     return known if configured is None else configured
-
-
-def default_window(provider: str) -> int:
-    """Return the window in tokens for a model that the data do not know."""
-    if provider == "anthropic":
-        return ANTHROPIC_WINDOW
-    return LOCAL_WINDOW if provider in SERVERS and SERVERS[provider].local else DEFAULT_WINDOW
 
 
 def usual_output(name: str) -> int:

@@ -7,13 +7,13 @@ through the real rights and approvals. It never stands in for a real model that 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from itertools import count
 from typing import Any
-
-import orjson
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provider, Request, Stop, TextDelta, Usage
+from goclaw.llm.lenient_json import load_json
 from goclaw.llm.token_counts import estimate_request
 
 NO_AI = "[demo] No AI is connected: `goclaw setup` connects one."
@@ -99,10 +99,8 @@ def trailing_results(messages: Sequence[Message]) -> list[ToolResult]:
 
 def last_words(messages: Sequence[Message]) -> str:
     """Return the person's last message, without the gateway's envelope."""
-    for message in reversed(messages):
-        if isinstance(message, UserMessage):
-            return ENVELOPE.sub("", message.text).strip()
-    return ""
+    last = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
+    return ENVELOPE.sub("", last.text).strip() if last else ""
 
 
 def remove_marks(text: str) -> str:
@@ -118,21 +116,14 @@ def as_it_is(text: str) -> str:
 
 def parse_object(written: str) -> dict[str, Any] | None:
     """Return the JSON object that was written; `{}` for nothing, None for anything else."""
-    try:
-        value = orjson.loads(written or "{}")
-    except orjson.JSONDecodeError:
-        return None
+    value = load_json(written or "{}")
     return value if isinstance(value, dict) else None
 
 
 def fresh_ids(messages: Sequence[Message]) -> Iterator[str]:
-    """Call ids that do not occur in the conversation: the same every time, for the same conversation."""
+    """Return call ids that do not occur in the conversation: the same every time, for the same conversation."""
     taken = {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls}
-    number = len(messages)
-    while True:
-        number += 1
-        if f"demo-{number}" not in taken:
-            yield f"demo-{number}"
+    return (call_id for number in count(len(messages) + 1) if (call_id := f"demo-{number}") not in taken)
 
 
 def pieces(text: str) -> list[str]:

@@ -8,7 +8,7 @@ line is quoted, and none of an answer about keys.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -189,12 +189,7 @@ def _status(code: object) -> int | None:
 
 
 def classify(
-    spec: str,
-    text: str,
-    words: str,
-    status: int | None,
-    wait: float | None,
-    named: ModelErrorKind | None = None,
+    spec: str, text: str, words: str, status: int | None, wait: float | None, named: ModelErrorKind | None = None
 ) -> ModelError:
     """Decide by the text first, for statuses are used loosely, then by the type's name, then by the status."""
     if status is not None and status < 400:
@@ -215,31 +210,20 @@ def classify(
         return fail(KINDS.LOADING, spec, words, retry_after=wait)
     if BUSY.search(text) and named is not KINDS.RATE and status not in (401, 402, 403, 404):
         return fail(KINDS.OVERLOADED, spec, words, retry_after=wait)
-    return fail(named or by_status(status), spec, words, retry_after=wait)
-
-
-def by_status(status: int | None) -> ModelErrorKind:
-    """Return the meaning of a status alone; None is a fault of the server."""
-    if status is None:
-        return KINDS.SERVER
-    return BY_STATUS.get(status, KINDS.REJECTED if status < 500 else KINDS.SERVER)
+    usual = KINDS.REJECTED if status is not None and status < 500 else KINDS.SERVER
+    return fail(named or BY_STATUS.get(status or 0, usual), spec, words, retry_after=wait)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the wait in seconds that the server asks for, by `retry-after-ms` or `Retry-After` (seconds or a date)."""
     found = {name.lower(): value.strip() for name, value in headers.items()}
-    try:
+    with suppress(KeyError, ValueError):
         if "retry-after-ms" in found:
             return max(0.0, float(found["retry-after-ms"]) / 1_000)
         return max(0.0, float(found["retry-after"]))
-    except KeyError:
-        return None
-    except ValueError:
-        pass  # a date
-    try:
+    with suppress(KeyError, ValueError):
         return max(0.0, parsedate_to_datetime(found["retry-after"]).timestamp() - now)
-    except (KeyError, ValueError):
-        return None
+    return None
 
 
 def piece_of_text(given: object) -> str:

@@ -7,7 +7,7 @@ events". Ids and retry times are not kept: a broken answer of a model cannot be 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import aiohttp
@@ -56,12 +56,10 @@ async def post(
 
 async def drain(response: aiohttp.ClientResponse) -> None:
     """Read the little that follows a stream's last event, so that the connection serves the next request, too."""
-    try:
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):  # the answer is complete; only the connection is lost
         async with asyncio.timeout(SETTLE_SECONDS):
             async for _ in response.content.iter_any():
                 pass
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        pass  # the answer is complete; only the connection is lost
 
 
 EVENT_LIMIT = 8 * 1024 * 1024
@@ -190,17 +188,13 @@ async def read_events(
     async for chunk in response.content.iter_any():
         if not begun:
             begun = True
-            _expect_more(response)
+            protocol = response.connection.protocol if response.connection else None
+            if protocol is not None:  # else all of it is there
+                # From now on the silence between two reads is bounded.
+                protocol.read_timeout = BETWEEN_BYTES
+                protocol.start_timeout()
         yield parser.feed(chunk)
     yield parser.finish()
-
-
-def _expect_more(response: aiohttp.ClientResponse) -> None:
-    """Bound the silence between two reads from now on."""
-    protocol = response.connection.protocol if response.connection else None
-    if protocol is not None:  # else all of it is there
-        protocol.read_timeout = BETWEEN_BYTES
-        protocol.start_timeout()
 
 
 async def promptly(items: AsyncIterator[T], first: float, between: float | None = None) -> AsyncGenerator[T, None]:

@@ -25,6 +25,14 @@ class Unreadable(ValueError):
     """A text is no JSON, or has more than one meaning."""
 
 
+def load_json(text: str | bytes) -> Any:
+    """Return the value of a text by the standard alone; None where it is no JSON, or null."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
 def parse(text: str) -> Any:
     """Return the value that a text stands for.
 
@@ -59,7 +67,6 @@ def _parse(text: str) -> Any:
 
 
 def _python(text: str) -> Any:
-    """Return a value in Python's spelling."""
     if text[:1] not in ("{", "[") or len(text) > MAX_PYTHON:
         raise Unreadable("no JSON")
     try:

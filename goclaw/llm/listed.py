@@ -104,13 +104,8 @@ def _row(provider: str, name: str, at: float) -> ModelRow:
         value = getattr(value, "base", value)
         return None if value is None else float(value)
 
-    return ModelRow(
-        found.context_window,
-        price("input_mtok"),
-        price("output_mtok"),
-        price("cache_read_mtok"),
-        price("cache_write_mtok"),
-    )
+    fields = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
+    return ModelRow(found.context_window, *map(price, fields))
 
 
 def main(question: str) -> None:

@@ -48,8 +48,7 @@ from goclaw.llm.encoded import (
 from goclaw.llm.failures import UNREADABLE, classify, fail, flag_errors, from_text, piece_of_text
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
-from goclaw.llm.openai_chat import encode_tools
-from goclaw.llm.refused_fields import no_tools
+from goclaw.llm.openai_chat import encode_tools, no_tools
 from goclaw.llm.served import WindowOrigin
 from goclaw.llm.server_words import is_page
 from goclaw.llm.token_counts import estimate_request, reported_tokens
@@ -115,8 +114,7 @@ class OllamaAnswer:
         """
         if self._last is None:
             raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without `done`", accepted=True)
-        stop = Stop.TOOLS if self._calls else Stop.END
-        stop = STOPS.get(str(self._last.get("done_reason")), stop)
+        stop = STOPS.get(str(self._last.get("done_reason")), Stop.TOOLS if self._calls else Stop.END)
         native = None
         if self._calls and self._thinking:
             native = Native(PROVIDER_NAME, NATIVE_SCHEMA, {"thinking": "".join(self._thinking)})
@@ -135,18 +133,17 @@ def replayable(message: AssistantMessage) -> dict[str, Any]:
 
 
 class OllamaModel:
-    """A `ChatModel` on an Ollama server."""
+    """A `ChatModel` on an Ollama server, for `ollama:name[:tag]`."""
 
-    def __init__(
-        self, spec: str, base_url: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
-    ) -> None:
+    def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
         self.spec = spec
         self._name = spec.partition(":")[2]
-        self._base_url = base_url
-        self._key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._base_url = ollama_url(settings)
+        key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._options = options
         self._ports = ports
-        self._served, self._origin = ports.served.open(spec, base_url), WindowOrigin.SERVER
+        self._served, self._origin = ports.served.open(spec, self._base_url), WindowOrigin.SERVER
         self._largest = options.context_window or settings.max_context
         self._num_ctx = options.context_window or 0
         """The window last asked for, or configured; it never shrinks, for a change costs a reload of the model."""
@@ -268,8 +265,7 @@ class OllamaModel:
         return self._options.max_output or usual_output(self._name)
 
     def _asking(self) -> OllamaEndpoint:
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        return OllamaEndpoint(self._ports.http, self._base_url, self._name, headers)
+        return OllamaEndpoint(self._ports.http, self._base_url, self._name, self._headers)
 
     def _choose(self, facts: OllamaFacts) -> None:
         """Settle the window: the configured one, else the largest that fits into the memory, where that is known."""
@@ -282,14 +278,9 @@ class OllamaModel:
             return
         self._origin = WindowOrigin.MEMORY
         self._num_ctx = self._largest = fitting_window(footprint, free, self._largest)
-        log.info(
-            "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free",
-            self.spec,
-            self._num_ctx,
-            footprint.token,
-            footprint.weights >> 20,
-            free >> 20,
-        )
+        sizes = (self._num_ctx, footprint.token, footprint.weights >> 20, free >> 20)
+        told = "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free"
+        log.info(told, self.spec, *sizes)
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator["AsyncClient"]:
@@ -299,11 +290,10 @@ class OllamaModel:
         from httpx import Timeout
         from ollama import AsyncClient
 
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = Timeout(None, connect=CONNECT_TIMEOUT)  # silence is bounded by `promptly`
         # A redirect would send the key and the conversation to another server.
         async with AsyncClient(
-            self._base_url, follow_redirects=False, timeout=timeout, headers=headers, verify=certificates()
+            self._base_url, follow_redirects=False, timeout=timeout, headers=self._headers, verify=certificates()
         ) as client:
             yield client
 
@@ -328,11 +318,9 @@ class OllamaModel:
             )
             kind = ModelErrorKind.LOADING if self._served.facts.answered else ModelErrorKind.NETWORK
             raise fail(kind, self.spec, sentence=sentence) from error
-        except json.JSONDecodeError as error:
-            if not answer.begun and is_page(error.doc):
-                raise from_text(self.spec, error.doc) from error
-            raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
+            if isinstance(error, json.JSONDecodeError) and not answer.begun and is_page(error.doc):
+                raise from_text(self.spec, error.doc) from error
             raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
 
     def _refusal(self, text: str, status: int) -> ModelError:
@@ -379,9 +367,4 @@ def certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def open_ollama(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> OllamaModel:
-    """Open the model for `ollama:name[:tag]` at `providers.ollama.base_url`, else `OLLAMA_HOST`, else this machine."""
-    return OllamaModel(spec, ollama_url(settings), settings, options, ports)
-
-
-PROVIDER = Provider(PROVIDER_NAME, open_ollama)
+PROVIDER = Provider(PROVIDER_NAME, OllamaModel)

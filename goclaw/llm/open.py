@@ -11,11 +11,12 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import get_args
 from urllib.parse import urlsplit
 
 from goclaw.common.config.agents import AgentSettings
+from goclaw.common.config.keys import closest
 from goclaw.common.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
 from goclaw.common.core import catalog, plugins
@@ -39,6 +40,8 @@ SUMMARY_MODEL = "qwen2.5:7b"
 CLOUD = re.compile(r"[:-]cloud$")
 """Models that an Ollama has answered elsewhere, for money: `gpt-oss:120b-cloud`, `kimi-k2:cloud`."""
 HOW_TO_CHANGE = "`goclaw model` chooses another one."
+NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
+"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
 
 Probe = Callable[[], Awaitable[OllamaServer | None]]
 
@@ -60,11 +63,16 @@ def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
 def find_provider(name: str) -> Provider:
     """Return the provider of this name."""
     paths = {**plugins.third_party("providers"), **catalog.PROVIDERS}
-    if name in paths:
-        return plugins.load(paths[name], Provider)
-    if name in SERVERS:
-        return plugins.load(catalog.PROVIDERS["openai-chat"], Provider)
-    return plugins.load(catalog.PROVIDERS["pydantic-ai"], Provider)
+    shared = catalog.PROVIDERS["openai-chat" if name in SERVERS else "pydantic-ai"]
+    return plugins.load(paths.get(name, shared), Provider)
+
+
+def unknown(provider: str) -> str:
+    """Return the message about a provider that does not exist: the nearest of those that do, and all of them."""
+    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
+    near = closest(provider, names)
+    meant = f" Did you mean `{near}:`?" if near else ""
+    return f"there is no provider {provider!r}.{meant} Available: {', '.join(names)}."
 
 
 def check_caching(config: Config) -> None:
@@ -209,12 +217,7 @@ async def pick_summary(config: Config, find_ollama: Probe) -> tuple[str, ...]:
 
 def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os.environ) -> Probe:
     """Return a function that finds Ollama, for `pick_default` and `pick_summary`; it takes a second at most."""
-    base_url = ollama_url(config.providers.get("ollama", ProviderSettings()), env)
-
-    async def find() -> OllamaServer | None:
-        return await probe(ports.http, base_url)
-
-    return find
+    return partial(probe, ports.http, ollama_url(config.providers.get("ollama", ProviderSettings()), env))
 
 
 def is_local(spec: str, config: Config) -> bool:
@@ -263,7 +266,6 @@ def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]
     return bool(provider_settings(config.providers, provider).api_key or env.get(variable))
 
 
-ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 BEST_BY_PROVIDER = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
 """The providers whose strongest general model is known by name."""
 
@@ -322,7 +324,7 @@ def key_variable(provider: str) -> str | None:
     For a provider that is left to pydantic-ai it is a guess by the usual pattern.
     """
     if provider == "anthropic":
-        return ANTHROPIC_KEY
+        return "ANTHROPIC_API_KEY"
     if provider in SERVERS:
         return SERVERS[provider].key_variable
     return None if provider in catalog.PROVIDERS else f"{provider.upper().replace('-', '_')}_API_KEY"

@@ -4,6 +4,7 @@ Servers differ in their omissions: names and ids may come once or with every pie
 usage comes in a chunk of its own, in the last one, or never.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,18 +12,8 @@ import orjson
 
 from goclaw.common.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.errors import ModelErrorKind
-from goclaw.llm.base import (
-    INVALID_JSON,
-    CallStarted,
-    Finished,
-    ModelEvent,
-    Stop,
-    TextDelta,
-    ThinkingDelta,
-    Usage,
-)
+from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.failures import error_in, fail, from_object, parse_object, piece_of_text
-from goclaw.llm.finish_reasons import FAILED, stop_of
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
 from goclaw.llm.tool_calls import PartialCall, read_arguments, read_name
@@ -35,6 +26,26 @@ TEXT_FIELDS = frozenset({"role", "content"})
 """Fields of a delta that is a piece of text and nothing else, as nearly all are."""
 CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 """Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
+
+STOPS = {
+    "stop": Stop.END,
+    "eos": Stop.END,
+    "tool_calls": Stop.TOOLS,
+    "function_call": Stop.TOOLS,
+    "length": Stop.LENGTH,
+    "model_length": Stop.LENGTH,
+}
+"""Reasons of OpenAI, and `eos` (Together) and `model_length` (Mistral)."""
+OTHER_STOPS = (
+    (re.compile(r"malformed|unexpected_tool_call", re.IGNORECASE), Stop.MALFORMED),
+    (re.compile(r"filter|safety|prohibited|recitation|blocklist|spii|sensitive", re.IGNORECASE), Stop.FILTERED),
+    (re.compile(r"refusal", re.IGNORECASE), Stop.REFUSAL),
+    (re.compile(r"context.*(window|length|exceeded)", re.IGNORECASE), Stop.WINDOW),
+)
+"""Reasons by what they have in common: `function_call_filter: MALFORMED_FUNCTION_CALL` (Gemini), `content_filter`,
+`sensitive` and `model_context_window_exceeded` (Z.ai). All others count as the end."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+"""The reasons that OpenRouter, Z.ai and DeepSeek give when the server behind them failed."""
 
 
 class OpenAIAnswer:
@@ -112,7 +123,12 @@ class OpenAIAnswer:
         calls = self._whole_calls(stop)
         if calls and stop is Stop.END:
             stop = Stop.TOOLS
-        message = AssistantMessage("".join(self._text), calls, self._native())
+        extra = {call.id: call.extra for call in self._calls.values() if call.extra}
+        reasoning = "".join(self._reasoning)
+        native = None
+        if self._calls and (extra or reasoning):
+            native = Native(self._provider, NATIVE_SCHEMA, {"reasoning": reasoning, "extra": extra})
+        message = AssistantMessage("".join(self._text), calls, native)
         return Finished(message, self._read_usage(), stop, self._spec)
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -186,14 +202,6 @@ class OpenAIAnswer:
             calls.append(ToolCall(call.id, call.name, read))
         return tuple(calls)
 
-    def _native(self) -> Native | None:
-        """Return data that only this server understands; None if it has only tool calls."""
-        extra = {call.id: call.extra for call in self._calls.values() if call.extra}
-        reasoning = "".join(self._reasoning)
-        if not self._calls or not (extra or reasoning):
-            return None
-        return Native(self._provider, NATIVE_SCHEMA, {"reasoning": reasoning, "extra": extra})
-
     def _read_usage(self) -> Usage:
         prompt = fields(self._usage.get("prompt_tokens_details"))
         completion = fields(self._usage.get("completion_tokens_details"))
@@ -206,3 +214,8 @@ class OpenAIAnswer:
             cache_write=reported_tokens(prompt.get("cache_write_tokens")),
             reasoning=reported_tokens(completion.get("reasoning_tokens")),
         )
+
+
+def stop_of(reason: str) -> Stop:
+    """Return the meaning of a finish reason; a server that gives none has ended as the protocol says."""
+    return STOPS.get(reason) or next((stop for pattern, stop in OTHER_STOPS if pattern.search(reason)), Stop.END)

@@ -2,6 +2,7 @@
 
 Data that a server must get back with its answer (thinking, the extra fields of a tool call) travel as `Native` with the
 server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`). `openai_answer` reads the stream.
+A request whose output limit, `stream_options`, thinking or tools a server refuses is repeated without that field.
 """
 
 import asyncio
@@ -23,13 +24,7 @@ from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCa
 from goclaw.common.net import is_loopback
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
-from goclaw.llm.base import (
-    MAX_TOKENS,
-    ModelEvent,
-    ModelPorts,
-    Provider,
-    Request,
-)
+from goclaw.llm.base import MAX_TOKENS, ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import (
     RESULTS_SEEN,
@@ -48,10 +43,9 @@ from goclaw.llm.encoded import (
 from goclaw.llm.failures import flag_errors, reading
 from goclaw.llm.http_streams import drain, join_texts, post, read_events
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, OpenAIAnswer
-from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
-from goclaw.llm.token_counts import estimate_request
+from goclaw.llm.server_words import output_limit_in, output_limit_refused, refused_field
 from goclaw.llm.tool_calls import trimmed_schema
 
 LOOK_LIMIT = 3.0
@@ -61,18 +55,22 @@ SHORT_ID = 9
 OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECASE)
 """Their models keep to their own order of roles wherever they are served."""
 
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+NEEDED_FIELDS = frozenset({"model", "stream"})
+FIELD_REFUSALS = frozenset({ModelErrorKind.REJECTED, ModelErrorKind.NOT_FOUND, ModelErrorKind.SERVER})
+"""Kinds of errors with which servers refuse a field: 400 and 422, 404 (OpenRouter: tools), 500 (llama.cpp: tools)."""
+TOOLS_REFUSED = re.compile(
+    r"not support.{0,40}\btool|\btools?\b.{0,60}(not supported|unsupported|not enabled|requires?\b)|support tool use",
+    re.IGNORECASE,
+)
+"""The model, or its server as it was started, takes no tools."""
+
 
 class OpenAIChatModel(KnownModel):
     """A `ChatModel` on one compatible server."""
 
     def __init__(
-        self,
-        spec: str,
-        server: KnownServer,
-        base_url: str,
-        key: str | None,
-        options: ModelOptions,
-        ports: ModelPorts,
+        self, spec: str, server: KnownServer, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts
     ) -> None:
         super().__init__(spec, options, ports, base_url)
         self._provider, _, self._name = spec.partition(":")
@@ -95,10 +93,6 @@ class OpenAIChatModel(KnownModel):
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
         return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
 
-    async def count(self, request: Request) -> int:
-        """Return an estimate: the protocol has no count."""
-        return estimate_request(request)
-
     async def look(self) -> None:
         """Learn the model's window from its server, once; see `base.Looking`. A server may say nothing of it."""
         async with self._looking:
@@ -119,9 +113,8 @@ class OpenAIChatModel(KnownModel):
         while True:
             head = self._head(request, known)
             try:
-                async with aclosing(
-                    self._ask(request if known.tools is not False else no_tools(request), head)
-                ) as events:
+                asked = request if known.tools is not False else no_tools(request)
+                async with aclosing(self._ask(asked, head)) as events:
                     async for event in events:
                         if not begun:
                             begun = True
@@ -143,7 +136,8 @@ class OpenAIChatModel(KnownModel):
 
     def _record_error(self, error: ModelError) -> None:
         """Note the facts that an error shows; a local server that has answered before and is away now is restarting."""
-        self.learn_from(error)
+        if error.kind is ModelErrorKind.OVERFLOW:
+            self._served.learn_window(error.window, WindowOrigin.REFUSAL, self.context_window)
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if error.kind is ModelErrorKind.NETWORK and refused and self._served.facts.answered:
             error.kind = ModelErrorKind.LOADING
@@ -167,7 +161,8 @@ class OpenAIChatModel(KnownModel):
 
     def _head(self, request: Request, known: ServedModel) -> dict[str, Any]:
         limit = min(self.output_limit(request), known.output or MAX_TOKENS)
-        limit_field = next((name for name in self._limit_fields if name not in known.left_out), "")
+        names = (self._server.limit_field, *LIMIT_FIELDS)  # that of the server's kind first
+        limit_field = next((name for name in names if name not in known.left_out), "")
         optional: dict[str, Any] = {limit_field: limit} if limit_field else {}
         if self._server.stream_options:
             optional["stream_options"] = {"include_usage": True}
@@ -178,11 +173,6 @@ class OpenAIChatModel(KnownModel):
                 optional["reasoning"] = {"effort": self._options.thinking}
         wanted = {name: value for name, value in optional.items() if name not in known.left_out}
         return {"model": self._name, "stream": True, **wanted}
-
-    @property
-    def _limit_fields(self) -> Sequence[str]:
-        """The names of the output limit, that of the server's kind first."""
-        return (self._server.limit_field, *(name for name in LIMIT_FIELDS if name != self._server.limit_field))
 
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
         if self._is_strict or self._server.local:
@@ -249,19 +239,42 @@ class OpenAIChatModel(KnownModel):
 
 def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
     """Return the JSON list of the tools."""
-    return orjson.dumps(
-        [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": trimmed_schema(tool.schema),
-                },
-            }
-            for tool in tools
-        ]
+    functions = (
+        {"name": tool.name, "description": tool.description, "parameters": trimmed_schema(tool.schema)}
+        for tool in tools
     )
+    return orjson.dumps([{"type": "function", "function": function} for function in functions])
+
+
+def no_tools(request: Request) -> Request:
+    """Return the request for a model that cannot call tools."""
+    return replace(request, tools=(), deferred=()) if request.tools or request.deferred else request
+
+
+def amend(known: ServedModel, error: ModelError, head: Mapping[str, Any], request: Request) -> ServedModel | None:
+    """Return the facts to try instead after a server refused a request; None: its refusal says nothing of the kind.
+
+    Args:
+        known: the facts that the request was made with.
+        error: the refusal.
+        head: the fields that were sent with the conversation.
+        request: the conversation.
+    """
+    if error.kind not in FIELD_REFUSALS or error.status is None:
+        return None
+    if request.tools and known.tools is not False and TOOLS_REFUSED.search(error.body):
+        return replace(known, tools=False)
+    if error.kind is not ModelErrorKind.REJECTED:
+        return None
+    limit_field = next((name for name in LIMIT_FIELDS if name in head), "")
+    if limit_field and output_limit_refused(error.body):
+        if known.output:
+            return None
+        most = output_limit_in(error.body, head[limit_field])
+        return replace(known, output=most) if most else replace(known, left_out=(*known.left_out, limit_field))
+    sent = [name for name in head if name not in NEEDED_FIELDS]
+    field_refused = refused_field(error.body, sent)
+    return replace(known, left_out=(*known.left_out, field_refused)) if field_refused else None
 
 
 def open_openai_chat(

@@ -1,16 +1,14 @@
 """OpenAI's `POST /audio/transcriptions`, and every server that speaks it (whisper.cpp, faster-whisper, vLLM …)."""
 
 import io
-from collections.abc import Mapping
-from typing import Any
 
 import aiohttp
-import orjson
 
 from goclaw.common.config.schema import ProviderSettings
 from goclaw.common.config.servers import SERVERS, place_of
 from goclaw.common.net.client import KEY_REFUSED, PASSING, parse_retry_after, quoted_error, read_whole
 from goclaw.errors import TranscriptionError
+from goclaw.llm.lenient_json import load_json
 from goclaw.llm.transcription import Recording, TranscriberPart, TranscriberPorts
 
 ANSWER_LIMIT = 1 << 20
@@ -31,13 +29,18 @@ class _Passing(TranscriptionError):
 
 
 class OpenAITranscriber:
-    """A `Transcriber` on one server."""
+    """A `Transcriber` for `name:model`: on a server of the table, or on any with `providers.<name>.base_url`.
 
-    def __init__(self, spec: str, base_url: str, headers: Mapping[str, str], ports: TranscriberPorts) -> None:
+    Raises:
+        ConfigError: the address or the key is missing.
+    """
+
+    def __init__(self, spec: str, settings: ProviderSettings, ports: TranscriberPorts) -> None:
         self.spec = spec
-        self._model = spec.partition(":")[2]
+        self._provider, _, self._model = spec.partition(":")
+        known = {name: SERVERS[name] for name in TRANSCRIBING}
+        base_url, self._headers = place_of("media.transcriber", self._provider, settings, known)
         self._url = f"{base_url}/audio/transcriptions"
-        self._headers = headers
         self._ports = ports
 
     async def transcribe(self, recording: Recording) -> str:
@@ -58,42 +61,25 @@ class OpenAITranscriber:
                 self._url, data=form, headers=self._headers, allow_redirects=False
             ) as response:
                 body = await read_whole(response, ANSWER_LIMIT)
-                if body is None:
-                    raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
-                return _words(body) if response.status == 200 else self._raise_error(response, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _Passing(f"{self.spec} cannot be reached ({type(error).__name__})") from None
-
-    def _raise_error(self, response: aiohttp.ClientResponse, body: bytes) -> str:
-        status, provider = response.status, self.spec.partition(":")[0]
-        if status in KEY_REFUSED:
-            raise TranscriptionError(f"{self.spec} refused the key; check providers.{provider}.api_key")
-        message = f"{self.spec} answered HTTP {status}{quoted_error(body)}"
-        if status in PASSING:
+        if body is None:
+            raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
+        if response.status == 200:
+            return _words(body)
+        if response.status in KEY_REFUSED:
+            raise TranscriptionError(f"{self.spec} refused the key; check providers.{self._provider}.api_key")
+        message = f"{self.spec} answered HTTP {response.status}{quoted_error(body)}"
+        if response.status in PASSING:
             raise _Passing(message, parse_retry_after(response.headers))
         raise TranscriptionError(message)
 
 
 def _words(body: bytes) -> str:
-    """Return the text of an answer."""
-    try:
-        answer: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        answer = None
+    answer = load_json(body)
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
         raise TranscriptionError("the transcriber's answer has no text; is its base_url right?")
     return str(answer["text"]).strip()
 
 
-def open_openai(spec: str, settings: ProviderSettings, ports: TranscriberPorts) -> OpenAITranscriber:
-    """Return the transcriber for `name:model`: a server of the table, or any with `providers.<name>.base_url`.
-
-    Raises:
-        ConfigError: the address or the key is missing.
-    """
-    name = spec.partition(":")[0]
-    base_url, headers = place_of("media.transcriber", name, settings, {each: SERVERS[each] for each in TRANSCRIBING})
-    return OpenAITranscriber(spec, base_url, headers, ports)
-
-
-TRANSCRIBER = TranscriberPart("openai", open_openai)
+TRANSCRIBER = TranscriberPart("openai", OpenAITranscriber)

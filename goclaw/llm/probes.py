@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,10 +20,10 @@ from goclaw.common.net.client import read_whole
 from goclaw.common.net.ollama import ollama_url, probe
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
-from goclaw.llm.anthropic import BASE_URL, VERSION
+from goclaw.llm.anthropic import reach_api
 from goclaw.llm.base import ChatModel, Finished, Request, Stop
 from goclaw.llm.failures import connecting, fail, from_response, reading
-from goclaw.llm.open import ANTHROPIC_KEY, key_known
+from goclaw.llm.open import key_known
 from goclaw.llm.served import CallStyle
 from goclaw.llm.text_calls import read_block
 from goclaw.llm.thinking_tags import without_thinking
@@ -174,11 +173,8 @@ def _list_address(provider: str, settings: ProviderSettings) -> tuple[str, Mappi
     if provider != "anthropic":
         base_url, headers = place_of("models", provider, settings, SERVERS)
         return f"{base_url.rstrip('/')}/models", headers
-    key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get(ANTHROPIC_KEY)
-    if not key and not settings.base_url:
-        raise ConfigError(f"anthropic: no key; set {ANTHROPIC_KEY} or providers.anthropic.api_key")
-    base_url = (settings.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
-    return f"{base_url}/v1/models?limit=1000", {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+    base_url, headers = reach_api(provider, settings)
+    return f"{base_url}/models?limit=1000", headers
 
 
 def _names(listed: Any) -> set[str]:

@@ -17,8 +17,7 @@ from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.failures import fail, flag_errors
 from goclaw.llm.http_streams import promptly
-from goclaw.llm.known_providers import unknown
-from goclaw.llm.token_counts import estimate_request
+from goclaw.llm.open import unknown
 
 if TYPE_CHECKING:
     from goclaw.llm.pydantic_ai_bridge import Bridge
@@ -42,10 +41,6 @@ class PydanticAIModel(KnownModel):
             ConfigError: pydantic-ai does not know the provider, or it lacks a key; only then can that be known.
         """
         return aclosing(flag_errors(self._events(request)))
-
-    async def count(self, request: Request) -> int:
-        """Return an estimate."""
-        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         async with self._loading:

@@ -35,7 +35,7 @@ from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail, piece_of_text
-from goclaw.llm.known_providers import unknown
+from goclaw.llm.open import unknown
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name, trimmed_schema
 
 KINDS = ModelErrorKind
@@ -134,42 +134,38 @@ class Bridge:
     async def _history(self, request: Request) -> list[ModelMessage]:
         history: list[ModelMessage] = []
         seen: list[UserPromptPart] = []
+
+        def add(*parts: UserPromptPart | ToolReturnPart) -> None:
+            """Add content by others than the model; it joins the last entry, unless that is an answer."""
+            for part in parts:
+                if history and isinstance(history[-1], ModelRequest):
+                    history[-1].parts = [*history[-1].parts, part]
+                else:
+                    history.append(ModelRequest([part], instructions=request.system or None))
+
         for spoken in results_first(request.messages):
             message = as_offered(spoken, request.tools)
-            if isinstance(message, AssistantMessage):
-                for pictured in seen:
-                    self._append(pictured, history, request)
+            if not isinstance(message, ToolResult):  # behind all results of the answer: they belong together
+                add(*seen)
                 seen = []
+            if isinstance(message, AssistantMessage):
                 history.append(self._response(message))
                 continue
-            part: UserPromptPart | ToolReturnPart
             message = message if self._sees() else unseen(message)
-            if isinstance(message, ToolResult):
-                outcome: Any = "failed" if message.is_error else "success"
-                pictures = await self._pictures(message)
-                message = without_lost(message, pictures.keys())
-                part = ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome)
-                if message.images:
-                    shown = [pictures[image.blob] for image in message.images]
-                    seen.append(UserPromptPart([caption(message), *shown]))
-            else:
-                for pictured in seen:  # behind all results of the answer: they belong together
-                    self._append(pictured, history, request)
-                seen = []
-                part = UserPromptPart(await self._content(message))
-            self._append(part, history, request)
-        for pictured in seen:
-            self._append(pictured, history, request)
+            if isinstance(message, UserMessage):
+                add(UserPromptPart(await self._content(message)))
+                continue
+            outcome: Any = "failed" if message.is_error else "success"
+            pictures = await self._pictures(message)
+            message = without_lost(message, pictures.keys())
+            add(ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome))
+            if message.images:
+                shown = [pictures[image.blob] for image in message.images]
+                seen.append(UserPromptPart([caption(message), *shown]))
+        add(*seen)
         if request.reminder:
-            self._append(UserPromptPart(request.reminder), history, request)
+            add(UserPromptPart(request.reminder))
         return history
-
-    def _append(self, part: UserPromptPart | ToolReturnPart, history: list[ModelMessage], request: Request) -> None:
-        """Add content by others than the model to the history; it joins the last entry, unless that is an answer."""
-        if history and isinstance(history[-1], ModelRequest):
-            history[-1].parts = [*history[-1].parts, part]
-        else:
-            history.append(ModelRequest([part], instructions=request.system or None))
 
     async def _content(self, message: UserMessage) -> Any:
         """Return text alone as a string, with pictures as a list."""

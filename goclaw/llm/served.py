@@ -4,7 +4,7 @@ A wire reports the server's answers; the window in use, the fields of its reques
 them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any
@@ -115,14 +115,11 @@ class ServedModels:
     def open(self, spec: str, base_url: str) -> "ServedEntry":
         """Return the entry of a model at the server with this address."""
         self._keys[spec] = key = f"{spec} {base_url}"
-        return ServedEntry(lambda: self._known.get(key, UNKNOWN), lambda found: self._learn(key, found))
+        return ServedEntry(self._known, key)
 
     def of(self, spec: str) -> ServedModel:
         """Return the known facts of a model that was opened; nothing of others."""
         return self._known.get(self._keys.get(spec, ""), UNKNOWN)
-
-    def _learn(self, key: str, found: ServedModel) -> None:
-        self._known[key] = found
 
     def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
         """Restore the facts that an earlier run learnt; those that this one knows already take precedence."""
@@ -143,17 +140,17 @@ class ServedModels:
 class ServedEntry:
     """One model of `ServedModels`, for its wire."""
 
-    def __init__(self, read: Callable[[], ServedModel], write: Callable[[ServedModel], None]) -> None:
-        self._read, self._write = read, write
+    def __init__(self, known: dict[str, ServedModel], key: str) -> None:
+        self._known, self._key = known, key
 
     @property
     def facts(self) -> ServedModel:
         """The current facts."""
-        return self._read()
+        return self._known.get(self._key, UNKNOWN)
 
     def learn(self, **news: Any) -> None:
         """Note facts from the server: fields of `ServedModel`."""
-        self._write(replace(self._read(), **news))
+        self._known[self._key] = replace(self.facts, **news)
 
     def learn_window(self, window: int | None, origin: WindowOrigin, before: int) -> None:
         """Note a window in tokens. A refusal only lowers the window that was assumed `before`."""

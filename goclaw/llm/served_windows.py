@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-import orjson
 
 from goclaw.common.core.records import record
 from goclaw.common.net.client import read_whole
+from goclaw.llm.lenient_json import load_json
 
 MAX_BYTES = 4 << 20
 LEAST_WINDOW = 256
@@ -60,12 +60,7 @@ class ServedEndpoint:
         """Return the JSON at `url`, or None."""
         async with self.http.get(url, headers=self.headers, allow_redirects=False) as response:
             body = await read_whole(response, MAX_BYTES)
-        if response.status >= 300 or not body:
-            return None
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return None
+        return load_json(body) if response.status < 300 and body else None
 
 
 def _row(listed: Any, name: str) -> Mapping[str, Any]:

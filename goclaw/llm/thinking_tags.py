@@ -58,7 +58,8 @@ class ThinkingTags:
                 yield event
             case Finished():
                 yield from self._rest()
-                yield self._finish(event)
+                said = "".join(self._said)
+                yield replace(event, message=replace(event.message, text=said)) if self._is_split else event
             case _:
                 yield event
 
@@ -133,11 +134,6 @@ class ThinkingTags:
             self._said.append(self._held)
             yield TextDelta(self._held)
         self._held = ""
-
-    def _finish(self, event: Finished) -> Finished:
-        if not self._is_split:
-            return event
-        return replace(event, message=replace(event.message, text="".join(self._said)))
 
 
 def without_thinking(text: str) -> str:

@@ -59,15 +59,8 @@ _TOOLS: dict[int, tuple[ToolSpec, int]] = {}
 _MAX_TOOLS = 1_000
 
 
-def _table() -> bytes:
-    weights = bytearray(256)
-    for tokens, members in BYTE_KINDS:
-        for byte in members:
-            weights[byte] = round(tokens * UNIT)
-    return bytes(weights)
-
-
-_WEIGHTS = _table()
+_BY_BYTE = {byte: round(tokens * UNIT) for tokens, members in BYTE_KINDS for byte in members}
+_WEIGHTS = bytes(_BY_BYTE.get(byte, 0) for byte in range(256))
 
 
 def estimate_text(text: str) -> int:
@@ -83,12 +76,11 @@ def estimate_prompt(text: str) -> int:
 
 def estimate_message(message: Message) -> int:
     """Estimate the tokens of a message."""
-    if isinstance(message, UserMessage):
-        return PER_MESSAGE + estimate_text(message.text) + PER_IMAGE * len(message.images)
     if isinstance(message, AssistantMessage):
         calls = (PER_MESSAGE + estimate_text(call.name) + _tokens(orjson.dumps(call.input)) for call in message.calls)
         return PER_MESSAGE + estimate_text(message.text) + sum(calls)
-    return PER_MESSAGE + estimate_text(message.content) + PER_IMAGE * len(message.images)
+    text = message.text if isinstance(message, UserMessage) else message.content
+    return PER_MESSAGE + estimate_text(text) + PER_IMAGE * len(message.images)
 
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:

@@ -17,7 +17,7 @@ from uuid import uuid4
 import orjson
 
 from goclaw.llm.base import INVALID_JSON
-from goclaw.llm.lenient_json import Unreadable, parse
+from goclaw.llm.lenient_json import Unreadable, load_json, parse
 
 log = logging.getLogger(__name__)
 
@@ -111,11 +111,7 @@ def read_arguments(written: str, given: object = None) -> dict[str, Any]:
     """
     if not written.strip():
         return dict(given) if isinstance(given, dict) else {}
-    try:
-        value = orjson.loads(written)
-    except orjson.JSONDecodeError:
-        value = None
-    if isinstance(value, dict):
+    if isinstance(value := load_json(written), dict):
         return value
     try:
         value = parse(written)
@@ -145,7 +141,7 @@ class PartialCall:
     def is_followed_by(self, name: str, written: str) -> bool:
         """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
         whole = "".join(self.written)
-        if not (name and self.written and _is_object(whole)):
+        if not (name and self.written and isinstance(load_json(whole), dict)):
             return False
         if not written:
             return name != self.name
@@ -162,24 +158,15 @@ class PartialCall:
     def arguments(self) -> str:
         """The arguments as JSON. Some servers send them once more as a whole, or all so far with every piece."""
         whole = "".join(self.written)
-        if len(self.written) > 1 and not _is_object(whole):
+        if len(self.written) > 1 and not isinstance(load_json(whole), dict):
             last, before = self.written[-1], self.written[:-1]
             grows = all(later.startswith(earlier) for earlier, later in pairwise(self.written))
-            if _is_object(last) and (grows or _same_json(last, "".join(before))):
+            if isinstance(load_json(last), dict) and (grows or _same_json(last, "".join(before))):
                 return last
         return whole
 
 
-def _is_object(written: str) -> bool:
-    """Return whether a text is a JSON object."""
-    try:
-        return isinstance(orjson.loads(written), dict)
-    except orjson.JSONDecodeError:
-        return False
-
-
 def _same_json(some: str, other: str) -> bool:
-    """Return whether two texts are JSON of the same value."""
     try:
         return bool(orjson.loads(some) == orjson.loads(other))
     except orjson.JSONDecodeError:

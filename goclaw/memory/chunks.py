@@ -180,7 +180,10 @@ def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: 
     """Return the passages between two headings; the first of `lines` stands for the heading itself."""
     heading = " > ".join(title for _, title in path if title)
     if any(line.text.strip() for line in lines):
-        yield from _pack(heading, lines)
+        packing = _Packing(heading)
+        for piece in _pieces(lines):
+            yield from packing.add(piece)
+        yield from packing.rest()
     elif alone and path and path[-1][1]:
         yield Chunk(lines[0].number, lines[0].number, heading, path[-1][1])
 
@@ -202,7 +205,10 @@ class _Packing:
 
     def add(self, piece: _Piece) -> Iterator[Chunk]:
         """Add a piece; yield the passage that it completes, if any."""
-        if self._has_more and self._is_full(piece):
+        lines = {each.line for each in (*self._held, piece)}
+        tokens = sum(each.tokens for each in self._held) + piece.tokens
+        is_full = tokens > CHUNK_TOKENS or (bool(self._most) and len(lines) > self._most)
+        if self._has_more and is_full:
             yield from _join(self._heading, self._held)
             self._held = _tail(self._held)
             if self._most:
@@ -210,11 +216,6 @@ class _Packing:
                 self._held = [each for each in self._held if each.line == self._held[-1].line]
             self._repeated = len(self._held)
         self._held.append(piece)
-
-    def _is_full(self, piece: _Piece) -> bool:
-        lines = {each.line for each in (*self._held, piece)}
-        tokens = sum(each.tokens for each in self._held) + piece.tokens
-        return tokens > CHUNK_TOKENS or (bool(self._most) and len(lines) > self._most)
 
     def rest(self) -> Iterator[Chunk]:
         """Yield the passage that is not full yet, if any."""
@@ -224,13 +225,6 @@ class _Packing:
     def seam(self) -> Seam | None:
         """Return where the rest begins."""
         return Seam(self._held[0].line, self._held[0].number, self._repeated) if self._held else None
-
-
-def _pack(heading: str, lines: Sequence[_Line]) -> Iterator[Chunk]:
-    packing = _Packing(heading)
-    for piece in _pieces(lines):
-        yield from packing.add(piece)
-    yield from packing.rest()
 
 
 def _pieces(lines: Sequence[_Line]) -> Iterator[_Piece]:

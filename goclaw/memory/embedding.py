@@ -98,7 +98,9 @@ class Embedding:
             while True:
                 await self._clock.sleep(await self._run_embedder())
         finally:
-            await self._end_query()
+            if self._query:
+                self._query.cancel()
+                await asyncio.wait({self._query})
 
     async def wait_until_open(self) -> None:
         """Wait until it is open."""
@@ -192,11 +194,6 @@ class Embedding:
             log.warning("the embedder does not serve, words alone are searched: %s", why)
         self.trouble = why
         self._quiet_until = self._clock.monotonic() + self._backoff.next()
-
-    async def _end_query(self) -> None:
-        if self._query:
-            self._query.cancel()
-            await asyncio.wait({self._query})
 
 
 async def choose_embedder(config: Config) -> str:

@@ -7,7 +7,7 @@ the evidence wherever five, three or none of the best hits come with the message
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goclaw.memory.base import NoteHit, Quote, Score, TranscriptLine
@@ -43,17 +43,12 @@ def quotes(
     answers = [hit for hit in best if hit.place in shown.texts]
     for distance in range(1, SURROUNDINGS + 1):
         shown.add_each(place for hit in answers for place in _beside(hit.place, distance))
-    runs = {text.place: run for run in _runs(shown.texts) for text in run}
-    sessions = documents(connection, "talk", {document_of(place) for place in runs})
+    sessions = documents(connection, "talk", {document_of(place) for place in shown.texts})
     found = []
-    for hit in answers:
-        # The first of a run is its best; the others find nothing any more.
-        if run := runs.get(hit.place):
-            lines = [TranscriptLine(text.row, text.told, text.speaker, text.text) for text in run]
-            session = sessions[document_of(hit.place)]
-            found.append(Quote(session, lines, shown.texts[hit.place].row, _score(hit, ranked)))
-            for text in run:
-                del runs[text.place]
+    for hit, run in _runs(answers, shown.texts):
+        lines = [TranscriptLine(text.row, text.told, text.speaker, text.text) for text in run]
+        session = sessions[document_of(hit.place)]
+        found.append(Quote(session, lines, shown.texts[hit.place].row, _score(hit, ranked)))
     return found, _is_more(ranked, shown)
 
 
@@ -70,16 +65,12 @@ def hits(
     for hit in best:
         shown.add(hit.place, begins=True)
     answers = [hit for hit in best if hit.place in shown.texts]
-    runs = {text.place: run for run in _runs(shown.texts) for text in run}
-    paths = documents(connection, "note", {document_of(place) for place in runs})
+    paths = documents(connection, "note", {document_of(place) for place in shown.texts})
     found = []
-    for hit in answers:
-        if run := runs.get(hit.place):
-            path = paths[document_of(hit.place)]
-            lines = run[0].first, max(text.last for text in run)
-            found.append(NoteHit(path, *lines, _score(hit, ranked), run[0].heading, _join(run), run[0].told))
-            for text in run:
-                del runs[text.place]
+    for hit, run in _runs(answers, shown.texts):
+        path = paths[document_of(hit.place)]
+        lines = run[0].first, max(text.last for text in run)
+        found.append(NoteHit(path, *lines, _score(hit, ranked), run[0].heading, _join(run), run[0].told))
     return found, _is_more(ranked, shown)
 
 
@@ -107,7 +98,8 @@ class _Shown:
         text = self._known.get(place)
         if text is None or place in self.texts:
             return
-        alone = not self._touches(text)
+        before, behind = self.texts.get(place - 1), self.texts.get(place + 1)
+        alone = not ((before and _follows(before, text)) or (behind and _follows(text, behind)))
         if alone and not (begins and self._limit):
             return
         if tokens(text) > self._left:
@@ -117,10 +109,6 @@ class _Shown:
         self._limit -= alone
         self._left -= tokens(text)
         self.texts[place] = text
-
-    def _touches(self, text: PassageText) -> bool:
-        before, behind = self.texts.get(text.place - 1), self.texts.get(text.place + 1)
-        return bool((before and _follows(before, text)) or (behind and _follows(text, behind)))
 
 
 def _looked_at(ranked: Sequence[Ranked], budget: int) -> Sequence[Ranked]:
@@ -136,15 +124,22 @@ def _follows(first: PassageText, second: PassageText) -> bool:
     return second.place == first.place + 1 and bool(first.row or first.heading == second.heading)
 
 
-def _runs(chosen: Mapping[int, PassageText]) -> list[list[PassageText]]:
-    """Group consecutive passages."""
+def _runs(
+    answers: Sequence[Ranked], chosen: Mapping[int, PassageText]
+) -> Iterator[tuple[Ranked, Sequence[PassageText]]]:
+    """Group consecutive passages; yield each group once, with the first of its answers, the best."""
     runs: list[list[PassageText]] = []
     for place in sorted(chosen):
         if runs and _follows(runs[-1][-1], chosen[place]):
             runs[-1].append(chosen[place])
         else:
             runs.append([chosen[place]])
-    return runs
+    left = {text.place: run for run in runs for text in run}
+    for hit in answers:
+        if run := left.get(hit.place):
+            yield hit, run
+            for text in run:
+                del left[text.place]
 
 
 def _join(run: Sequence[PassageText]) -> str:

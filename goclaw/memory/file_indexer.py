@@ -95,15 +95,6 @@ class _Swept:
     overfull: bool = False
 
 
-@record
-class _Due:
-    """The work of a sweep."""
-
-    portions: Sequence[tuple[str, Sequence[GlobMatch]]]
-    """The user whose rights the files are read with, and the files."""
-    gone: Sequence[str]
-
-
 @dataclass(slots=True)
 class _Ready:
     """The result of reading a portion, for the index."""
@@ -121,11 +112,7 @@ class FileIndexer:
     """
 
     def __init__(
-        self,
-        index: IndexFile,
-        settings: MemorySettings,
-        clock: Clock | None = None,
-        works_in: WorksIn = everywhere,
+        self, index: IndexFile, settings: MemorySettings, clock: Clock | None = None, works_in: WorksIn = everywhere
     ) -> None:
         """`works_in`: which private notes belong to a workspace."""
         self._index = index
@@ -179,9 +166,9 @@ class FileIndexer:
                 "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MAX_FILES}
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
-        due = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
-        gone, is_whole, ready = [*due.gone], True, _Ready()
-        for owner, portion in due.portions:
+        portions, gone = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
+        is_whole, ready = True, _Ready()
+        for owner, portion in portions:
             # We read while SQLite writes: they need not wait for each other.
             async with background(self._write(name, ready), "memory files") as writing:
                 found = await self._read_files(workspace.seen_by(owner), portion, known)
@@ -255,8 +242,13 @@ def _patterns(paths: Sequence[str]) -> list[str]:
     return patterns
 
 
-def _due(entries: Sequence[GlobMatch], known: _Known, swept: _Swept) -> _Due:
-    """Compare the files with the index."""
+def _due(
+    entries: Sequence[GlobMatch], known: _Known, swept: _Swept
+) -> tuple[Sequence[tuple[str, Sequence[GlobMatch]]], list[str]]:
+    """Compare the files with the index.
+
+    Returns those to read, in portions with the user whose rights they are read with, and the paths that are gone.
+    """
     found = {entry.path: entry for entry in entries}
     swept.files = len(found)
     for remembered in (swept.unusable, swept.reported):
@@ -267,7 +259,7 @@ def _due(entries: Sequence[GlobMatch], known: _Known, swept: _Swept) -> _Due:
         for path, entry in found.items()
         if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path))
     ]
-    return _Due(list(_portions(changed)), sorted(known.keys() - found.keys()))
+    return list(_portions(changed)), sorted(known.keys() - found.keys())
 
 
 def _portions(entries: Sequence[GlobMatch]) -> Iterator[tuple[str, Sequence[GlobMatch]]]:

@@ -16,7 +16,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
-from goclaw.common.workspace import Opened, Workspace
+from goclaw.common.workspace import Workspace
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.memory.base import (
     DISABLED,
@@ -110,7 +110,8 @@ class MemoryQueries:
             status = await self.memory.status()
             counts = self._may(actor, "command.admin", "memory")
             lines = [list(line) for line in status_lines(status, counts=counts)]
-            return {**status_numbers(status, counts=counts), "lines": lines}
+            numbers = {name: value for name, value in asdict(status).items() if counts or name not in COUNTS}
+            return {**numbers, "lines": lines}
         except ToolError as error:
             raise StateError(str(error)) from error
 
@@ -121,8 +122,8 @@ class MemoryQueries:
         if path not in {file.path for file in await self.memory.files(home, actor.key)}:
             raise NoSuchFile
         # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
-        text = await home.seen_by(owner_of(path)).use(path, _text_of)
-        return {"path": path, "text": text}
+        data = await home.seen_by(owner_of(path)).use(path, lambda opened: opened.file.read(MAX_SHOWN))
+        return {"path": path, "text": data.decode("utf-8-sig", errors="replace")}
 
     async def _of_talk(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
         """Return the index's data of all conversations."""
@@ -170,10 +171,6 @@ class MemoryQueries:
             raise AccessDenied(f"denied: {decision.rule}")
 
 
-def _text_of(opened: Opened) -> str:
-    return opened.file.read(MAX_SHOWN).decode("utf-8-sig", errors="replace")
-
-
 SEARCHED = "Searched"
 """The name of the brief line that counts the data of all users."""
 COUNTS = frozenset({"files", "conversations", "passages", "embedded", "to_embed"})
@@ -216,11 +213,6 @@ def brief_status_lines(status: MemoryStatus) -> Iterator[tuple[str, str]]:
         yield "Vectors", _vectors(status, counts=False)
     for detail in status.details:
         yield "Note", detail
-
-
-def status_numbers(status: MemoryStatus, *, counts: bool) -> dict[str, Any]:
-    """Return the same for machines."""
-    return {name: value for name, value in asdict(status).items() if counts or name not in COUNTS}
 
 
 def _mode(status: MemoryStatus) -> str:

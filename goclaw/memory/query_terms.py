@@ -84,7 +84,7 @@ def _unspaced_terms(text: str) -> list[str]:
         return terms
     text = unicodedata.normalize("NFKC", text)
     for run in _RUN.findall(text):
-        terms += [*run, *_pairs(run)]
+        terms += [*run, *_grams(run, 2)]
     return terms + [_symbol(character) for character in dict.fromkeys(text) if _is_symbol(character)]
 
 
@@ -148,14 +148,17 @@ def part_expressions(query: str) -> list[str]:
     """
     terms: list[str] = []
     for part in _parts(sayable(query)):
-        terms += _triples(part) if _RUN.fullmatch(part) else [part]
+        terms += _grams(part, 3) if _RUN.fullmatch(part) else [part]
     terms += [*_numbers(sayable(query)), *_PLAIN.findall(respelt(sayable(query)))]
     return [_quote(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
 
 
 def _split_terms(query: str) -> list[str]:
-    """Return the terms of any text, each once, bounded in number."""
-    return list(dict.fromkeys(_query_terms(sayable(query))))[:QUERY_TERMS]
+    """Return the terms of any text, each once, bounded in number; stop words only when there is nothing else."""
+    query = sayable(query)
+    terms = [term for part in query.split() for term in _part_terms(part)] + list(_numbers(query))
+    telling = [term for term in terms if term.casefold() not in STOP_WORDS]
+    return list(dict.fromkeys(telling or terms))[:QUERY_TERMS]
 
 
 def sayable(query: str) -> str:
@@ -177,12 +180,6 @@ def _parts(text: str) -> Iterator[str]:
             yield piece
 
 
-def _query_terms(query: str) -> list[str]:
-    """Return words and phrases in order; stop words only when there is nothing else."""
-    terms = [term for part in query.split() for term in _part_terms(part)] + list(_numbers(query))
-    return [term for term in terms if term.casefold() not in STOP_WORDS] or terms
-
-
 def _part_terms(part: str) -> Iterator[str]:
     words = _WORD.findall(part)
     if len(words) > 1 and not all(word.casefold() in STOP_WORDS for word in words):
@@ -190,25 +187,17 @@ def _part_terms(part: str) -> Iterator[str]:
     for word in words:
         # A letter of an initialism or a contraction adds nothing once the phrase is queried.
         if len(words) == 1 or len(word) > 1:
-            yield from _word_terms(word)
+            if _RUN.sub("", word):
+                yield word
+            if humps := _humps(word):
+                yield " ".join(humps)
     for run in _RUN.findall(unicodedata.normalize("NFKC", part)):
-        yield from _pairs(run) or run
+        yield from _grams(run, 2) or run
     yield from (_symbol(character) for character in part if _is_symbol(character))
 
 
-def _word_terms(word: str) -> Iterator[str]:
-    if _RUN.sub("", word):
-        yield word
-    if humps := _humps(word):
-        yield " ".join(humps)
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[index : index + 2] for index in range(len(run) - 1)]
-
-
-def _triples(run: str) -> list[str]:
-    return [run[index : index + 3] for index in range(len(run) - 2)]
+def _grams(run: str, size: int) -> list[str]:
+    return [run[index : index + size] for index in range(len(run) - size + 1)]
 
 
 def _humps(word: str) -> list[str]:

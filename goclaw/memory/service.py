@@ -22,6 +22,7 @@ from goclaw.common.core.container import daemon_command
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, ends_within, run_with_restarts
 from goclaw.common.workspace import Workspace
+from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts
 from goclaw.memory.base import (
@@ -40,7 +41,7 @@ from goclaw.memory.file_indexer import FileIndexer, WorksIn, everywhere, name_of
 from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
+from goclaw.memory.transcript_indexer import TranscriptIndexer
 from goclaw.memory.vector_search import VectorSearch
 from goclaw.memory.watching import watch
 
@@ -67,7 +68,7 @@ class _Searched:
 
 
 class Memory:
-    """The `MemoryPort`; made by `open_memory`."""
+    """The `MemoryPort`; made by `open_memory`. Searches and lists raise StateError where the index cannot be read."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Memory:
         index: IndexFile,
         config: Config,
         clock: Clock,
-        feed: TranscriptSource | None,
+        feed: TranscriptFeed | None,
         embedders: Embedders,
         *,
         alone: bool,
@@ -100,11 +101,7 @@ class Memory:
         self._cleared = False
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
-        """Search notes: see `MemoryPort.search`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """Search notes: see `MemoryPort.search`."""
         self.use(workspace)
 
         async def find() -> NoteResults:
@@ -123,11 +120,7 @@ class Memory:
         return await self._run_or_rebuild(find)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
-        """List files: see `MemoryPort.files`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """List files: see `MemoryPort.files`."""
         self.use(workspace)
 
         async def list_files() -> list[MemoryFile]:
@@ -137,11 +130,7 @@ class Memory:
         return await self._run_or_rebuild(list_files)
 
     async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        """Search conversations: see `MemoryPort.search_transcripts`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """Search conversations: see `MemoryPort.search_transcripts`."""
         transcript_indexer = self._require_transcript_indexer()
 
         async def find() -> TranscriptResults:
@@ -163,11 +152,7 @@ class Memory:
         return await self._run_or_rebuild(find)
 
     async def talks(self) -> Sequence[Talk]:
-        """List conversations: see `MemoryPort.talks`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """List conversations: see `MemoryPort.talks`."""
         transcript_indexer = self._require_transcript_indexer()
 
         async def list_talks() -> list[Talk]:
@@ -384,7 +369,7 @@ async def open_memory(
     path: Path,
     config: Config,
     clock: Clock,
-    feed: TranscriptSource | None = None,
+    feed: TranscriptFeed | None = None,
     *,
     alone: bool = False,
     embedders: Embedders | None = None,

@@ -7,22 +7,15 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from goclaw.memory.index import text_vectors
 from goclaw.memory.index.database import IndexFile
 from goclaw.memory.index.schema import Corpus, Scope, merge
 from goclaw.memory.index.text_vectors import Embedded
 
-
-class Held(Protocol):
-    """The interface of `matrix.Matrix`, which is imported only when there are vectors, never at a start."""
-
-    def grow(self, units: Collection[Embedded]) -> None: ...
-
-    def drop(self, ranges: Sequence[tuple[int, int]]) -> None: ...
-
-    def nearest(self, vector: bytes, scope: Scope, depth: int) -> list[tuple[int, int, float]]: ...
+if TYPE_CHECKING:
+    from goclaw.memory.matrix import Matrix
 
 
 @dataclass(slots=True)
@@ -32,7 +25,7 @@ class LoadedVectors:
     model: str
     generation: int
     """The generation of the index that they were read from."""
-    corpora: Mapping[Corpus, Held]
+    corpora: Mapping[Corpus, "Matrix"]
     followed: dict[Corpus, int] = field(default_factory=dict)
     """The last followed step of `text_vectors.list_touches`, by corpus."""
 
@@ -48,7 +41,8 @@ class Similar:
     @property
     def model(self) -> str:
         """Return the model that the vectors in use belong to; empty: none are loaded."""
-        return self._loaded.model if self._current() and self._loaded else ""
+        loaded = self._current()
+        return loaded.model if loaded else ""
 
     async def serve(self, model: str) -> None:
         """Load a model's vectors and then use them; those in use serve until then."""
@@ -59,8 +53,8 @@ class Similar:
     async def follow(self) -> None:
         """Apply changes of the index."""
         async with self._changing:
-            loaded = self._loaded
-            if not self._current() or loaded is None:
+            loaded = self._current()
+            if loaded is None:
                 return
             for corpus, matrix in loaded.corpora.items():
                 ranges, step = await self._index.read(
@@ -73,16 +67,16 @@ class Similar:
     async def tidy(self) -> None:
         """Delete records of touched places that were followed: for the one process that holds the vectors for long."""
         async with self._changing:
-            loaded = self._loaded
-            if self._current() and loaded is not None:
+            loaded = self._current()
+            if loaded is not None:
                 for corpus, step in loaded.followed.items():
                     await self._index.write(partial(text_vectors.forget_touched, corpus=corpus, up_to=step))
 
     async def load(self, model: str, texts: Collection[bytes]) -> None:
         """Load the vectors just stored for these texts (by SHA-256), if their model is the one in use."""
         async with self._changing:
-            loaded = self._loaded
-            if not self._current() or loaded is None or loaded.model != model:
+            loaded = self._current()
+            if loaded is None or loaded.model != model:
                 return
             for corpus, matrix in loaded.corpora.items():
                 found = await self._index.read(partial(text_vectors.units_of, corpus=corpus, model=model, texts=texts))
@@ -96,13 +90,15 @@ class Similar:
 
         None if that model's vectors are no longer in use.
         """
-        loaded = self._loaded
-        if not self._current() or loaded is None or loaded.model != model:
+        loaded = self._current()
+        if loaded is None or loaded.model != model:
             return None
         return await asyncio.to_thread(loaded.corpora[corpus].nearest, vector, scope, depth)
 
-    def _current(self) -> bool:
-        return self._loaded is not None and self._loaded.generation == self._index.generation
+    def _current(self) -> LoadedVectors | None:
+        """Return the vectors in use, unless they are of an index that was replaced."""
+        loaded = self._loaded
+        return loaded if loaded and loaded.generation == self._index.generation else None
 
     async def _load(self, model: str) -> LoadedVectors:
         loaded = LoadedVectors(model, self._index.generation, await asyncio.to_thread(_empty))
@@ -117,20 +113,22 @@ class Similar:
                 after = found[-1].unit
         return loaded
 
-    async def _renew(self, loaded: LoadedVectors, matrix: Held, corpus: Corpus, ranges: list[tuple[int, int]]) -> None:
+    async def _renew(
+        self, loaded: LoadedVectors, matrix: "Matrix", corpus: Corpus, ranges: list[tuple[int, int]]
+    ) -> None:
         found = await self._index.read(
             partial(text_vectors.units_within, corpus=corpus, model=loaded.model, ranges=ranges)
         )
         await asyncio.to_thread(_replace, matrix, ranges, found)
 
 
-def _empty() -> Mapping[Corpus, Held]:
+def _empty() -> Mapping[Corpus, "Matrix"]:
     """Return an empty matrix for each corpus. Runs in a thread, because of its imports."""
     from goclaw.memory.matrix import Matrix
 
     return {corpus: Matrix() for corpus in text_vectors.CORPORA}
 
 
-def _replace(matrix: Held, ranges: Sequence[tuple[int, int]], found: Collection[Embedded]) -> None:
+def _replace(matrix: "Matrix", ranges: Sequence[tuple[int, int]], found: Collection[Embedded]) -> None:
     matrix.drop(ranges)
     matrix.grow(found)

@@ -14,21 +14,17 @@ import re
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK, PROGRAM_MARK
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, ends_within
-from goclaw.durable.store.reading import FeedRow
+from goclaw.durable.store.reading import FeedRow, TranscriptFeed
 from goclaw.durable.store.transcripts import NOTICE
 from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
-
-if TYPE_CHECKING:
-    from goclaw.durable.store.replicas import SharedVectors
 
 log = logging.getLogger(__name__)
 
@@ -62,41 +58,6 @@ _SENDER = re.compile(r"<context>[^;\n]*; ([^\n]+) via [^;<\n]*")
 """The format of `agent.prompt.envelope`."""
 
 
-class TranscriptSource(Protocol):
-    """The transcripts, as `store.reading` reads them."""
-
-    deletions: int
-    """Another number whenever something may have been deleted by another gateway."""
-
-    @property
-    def vectors(self) -> "SharedVectors | None":
-        """The vectors that gateways share; None where there is one alone."""
-        ...
-
-    async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
-        """Return the next rows after `row` over all sessions, a convenient number; empty at the end.
-
-        `many`: for a backlog, more at a time.
-        """
-        ...
-
-    async def end(self) -> int:
-        """Return the number of the last row, or 0."""
-        ...
-
-    async def extents(self) -> Mapping[str, tuple[int, int]]:
-        """Return all sessions, each with its first and its last row."""
-        ...
-
-    async def time_of(self, row: int) -> float | None:
-        """Return when the row with this number was stored; None if there is no such row."""
-        ...
-
-    async def news(self) -> None:
-        """Wait until something may have been stored since the last call."""
-        ...
-
-
 class TranscriptIndexer:
     """A background task that brings the conversations of an index in line with the transcripts.
 
@@ -104,9 +65,7 @@ class TranscriptIndexer:
     again. They raise `StateError` when the disk refuses.
     """
 
-    def __init__(
-        self, index: IndexFile, feed: TranscriptSource, clock: Clock, echoes: Collection[str] = ECHOES
-    ) -> None:
+    def __init__(self, index: IndexFile, feed: TranscriptFeed, clock: Clock, echoes: Collection[str] = ECHOES) -> None:
         self._index = index
         self._feed = feed
         self._clock = clock
@@ -117,7 +76,7 @@ class TranscriptIndexer:
         self._compared: int | None = None
         """The generation of the index that was compared with the transcripts."""
         self._deletions = 0
-        """`TranscriptSource.deletions` at that time."""
+        """`TranscriptFeed.deletions` at that time."""
         self._seen = 0
         self._newest = 0
         """The last row of the newest messages, while a backlog is indexed; else 0."""
@@ -241,7 +200,11 @@ class TranscriptIndexer:
             strange = _of_another_database(self._seen, known.extents, there) or at not in (None, known.seen_at)
             if strange:
                 log.warning("the memory index is of another database: it takes all conversations in anew")
-                await self._restart({*known.extents, *known.newest_extents})
+                for session in {*known.extents, *known.newest_extents}:
+                    while await self._index.write(partial(talk.forget, session=session)):
+                        pass
+                await self._index.write(talk.restart)
+                self._seen = self._newest = 0
             self._compared = generation
         if strange:
             self._leftovers = True
@@ -263,13 +226,6 @@ class TranscriptIndexer:
                     self._leftovers = True
                 return True
         return False
-
-    async def _restart(self, known: Collection[str]) -> None:
-        for session in known:
-            while await self._index.write(partial(talk.forget, session=session)):
-                pass
-        await self._index.write(talk.restart)
-        self._seen = self._newest = 0
 
 
 @record

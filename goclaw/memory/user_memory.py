@@ -199,12 +199,14 @@ class Mementos:
         await self._place.check(path)
 
         async def rewrite() -> tuple[int, bool]:
-            version = await self._version(path)
+            exists = await self._workspace.exists(path)
+            version = (await self._workspace.stat(path)).version if exists else ABSENT
             if version == ABSENT and len(await self._entries()) >= MAX_MEMENTOS:
                 raise ToolError(f"{MAX_MEMENTOS} mementos are kept already: delete some first")
             data = content.encode()
             if add and version != ABSENT:
-                data = _append(await self._workspace.read_bytes(path, MAX_MEMENTO_BYTES), data)
+                before = await self._workspace.read_bytes(path, MAX_MEMENTO_BYTES)
+                data = before + (b"" if not before or before.endswith(b"\n") else b"\n") + data
             if len(data) > MAX_MEMENTO_BYTES:
                 raise ToolError(
                     f"the memento would have {len(data):,} bytes, {MAX_MEMENTO_BYTES:,} are the limit: make two of it"
@@ -230,9 +232,6 @@ class Mementos:
 
     async def _entries(self) -> list[GlobMatch]:
         return await self._workspace.walk([_pattern(self._place)], MAX_MEMENTOS + 1)
-
-    async def _version(self, path: str) -> FileStamp:
-        return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else ABSENT
 
     async def _existing(self, name: str) -> str:
         path = self.path(name)
@@ -299,7 +298,3 @@ def _paragraph(lines: Sequence[str]) -> Iterator[str]:
 
 def _pattern(place: MemoryFolder) -> str:
     return f"{escape(place.folder)}/{MEMENTOS_FOLDER}/*{ENDING}"
-
-
-def _append(before: bytes, added: bytes) -> bytes:
-    return before + (b"" if not before or before.endswith(b"\n") else b"\n") + added

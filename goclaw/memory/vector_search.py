@@ -57,13 +57,7 @@ class VectorSearch:
     """
 
     def __init__(
-        self,
-        index: IndexFile,
-        embedders: Embedders,
-        clock: Clock,
-        *,
-        alone: bool,
-        shared: "SharedVectors | None" = None,
+        self, index: IndexFile, embedders: Embedders, clock: Clock, *, alone: bool, shared: "SharedVectors | None"
     ) -> None:
         self._index = index
         self._embedders = embedders
@@ -255,8 +249,11 @@ class Backfilling:
         async with self._beside(serving) if serving.name != model else nullcontext():
             if not await self._embed_all(model):
                 return False
-            if serving.name != model:
-                await self._switch(model, serving.name)
+            lacking = self._count.units - self._count.embedded
+            if serving.name != model and lacking <= LEFT_OUT_AT_MOST * self._count.units:
+                await self._index.write(partial(text_vectors.switch, name=model))
+                await self._similar.serve(model)
+                log.info("searches use the vectors of %s from now on, those of %s go", model, serving.name)
         return True
 
     async def _embed_all(self, model: str) -> bool:
@@ -281,7 +278,8 @@ class Backfilling:
             self.filling = False
             took = self._clock.monotonic() - began
             level = logging.INFO if told else logging.DEBUG
-            log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *_both_counts(self._count), model, took)
+            counts = (self._count.embedded, self._count.units)
+            log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *counts, model, took)
         return True
 
     async def _register(self, model: str) -> VectorModel:
@@ -296,13 +294,6 @@ class Backfilling:
         serving = next(each for each in known if each.serving)
         await self._similar.serve(serving.name)
         return serving
-
-    async def _switch(self, model: str, former: str) -> None:
-        """Switch to the model with vectors that are now complete."""
-        if self._count.units - self._count.embedded <= LEFT_OUT_AT_MOST * self._count.units:
-            await self._index.write(partial(text_vectors.switch, name=model))
-            await self._similar.serve(model)
-            log.info("searches use the vectors of %s from now on, those of %s go", model, former)
 
     async def _next(self, model: str) -> _Batch | None:
         """Return some texts without a vector; the corpora take turns, new texts first."""
@@ -395,7 +386,3 @@ class Backfilling:
     def _forget_looks(self) -> None:
         self._gaps = {corpus: _Gaps() for corpus in text_vectors.CORPORA}
         self._left_out = False
-
-
-def _both_counts(count: Count) -> tuple[int, int]:
-    return count.embedded, count.units

@@ -115,7 +115,10 @@ class _Watching:
                 if isinstance(error.__cause__, FileNotFoundError):
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
-                self._report(str(error))
+                if not self._told:
+                    self._told = True
+                    extra = {"workspace": str(self._workspace.root), "why": str(error), "seconds": UNTOLD_SECONDS}
+                    log.warning("memory files cannot be watched, changes are looked for now and then", extra=extra)
                 await self._changed()
                 await self._clock.sleep(UNTOLD_SECONDS)
 
@@ -137,12 +140,6 @@ class _Watching:
             if not folders.whole.isdisjoint(paths):
                 return  # a folder that comes again under its old name is another one
             due = bool(paths) or len(told) >= FLOOD
-
-    def _report(self, why: str) -> None:
-        if not self._told:
-            self._told = True
-            extra = {"workspace": str(self._workspace.root), "why": why, "seconds": UNTOLD_SECONDS}
-            log.warning("memory files cannot be watched, changes are looked for now and then", extra=extra)
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.agent.context.model_messages import MarkKind
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import eventually
 from tests.adversarial.obeying import Obeying, Sink, obeying_model, orders, sink, undone

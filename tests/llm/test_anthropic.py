@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator
 
 import orjson
 import pytest
+from pydantic import SecretStr
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
@@ -230,7 +231,8 @@ async def test_thinking_is_asked_for_as_the_model_wants_it(
     fake: FakeProvider, ports: ModelPorts, name: str, expected: dict[str, object]
 ) -> None:
     options = ModelOptions(thinking="medium", max_output=1_000, context_window=100_000)
-    await ask(AnthropicModel(f"anthropic:{name}", fake.url, KEY, options, ports), saying("hi"))
+    settings = ProviderSettings(base_url=fake.url, api_key=SecretStr(KEY))
+    await ask(AnthropicModel(f"anthropic:{name}", settings, options, ports), saying("hi"))
     body = fake.asked[0].body
     assert {key: body[key] for key in expected} == expected
     assert body.get("output_config") == ({"effort": "medium"} if "budget" not in str(expected) else None)
@@ -242,7 +244,8 @@ async def test_a_budget_is_left_out_while_the_running_turn_has_answers_without_t
     call = ToolCall("a", "get_time", {})
     running: list[Message | str] = ["hi", AssistantMessage("", (call,)), ToolResult("a", "get_time", "noon")]
     options = ModelOptions(thinking="low", max_output=1_000, context_window=100_000)
-    model = AnthropicModel("anthropic:claude-sonnet-4-5", fake.url, KEY, options, ports)
+    settings = ProviderSettings(base_url=fake.url, api_key=SecretStr(KEY))
+    model = AnthropicModel("anthropic:claude-sonnet-4-5", settings, options, ports)
     await ask(model, saying(*running))
     await ask(model, saying(*running, AssistantMessage("Noon."), "thanks"))
     assert ["thinking" in received.body for received in fake.asked] == [False, True]

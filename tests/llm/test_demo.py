@@ -1,7 +1,7 @@
 import pytest
 
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.untrusted_content import fence
+from goclaw.conversation.agent.context.model_messages import fence
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
 from goclaw.llm.demo import MARK, NO_AI, DemoModel
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.messages import AssistantMessage
-from goclaw.conversation.agent.context.repair import sound
+from goclaw.conversation.agent.context.model_messages import sound
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, TextDelta, ThinkingDelta
 from goclaw.llm.pydantic_ai import PROVIDER
 from tests.lanes import repeats

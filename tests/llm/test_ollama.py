@@ -52,7 +52,7 @@ def long(tokens: int) -> str:
 
 
 def model_at(fake: FakeProvider, ports: ModelPorts, name: str = "qwen3:8b", **options: Any) -> OllamaModel:
-    return OllamaModel(f"ollama:{name}", fake.url, ProviderSettings(), ModelOptions(**options), ports)
+    return OllamaModel(f"ollama:{name}", ProviderSettings(base_url=fake.url), ModelOptions(**options), ports)
 
 
 async def test_thinking_and_calls_are_read(fake: FakeProvider, ports: ModelPorts) -> None:
@@ -120,8 +120,8 @@ async def test_the_window_is_the_smallest_of_what_is_allowed(
     fake: FakeProvider, ports: ModelPorts, own: int, setting: int, option: int | None, largest: int
 ) -> None:
     fake.routes["/api/show"] = shown("completion", context=own)
-    settings = ProviderSettings(max_context=setting)
-    model = OllamaModel("ollama:m", fake.url, settings, ModelOptions(context_window=option), ports)
+    settings = ProviderSettings(base_url=fake.url, max_context=setting)
+    model = OllamaModel("ollama:m", settings, ModelOptions(context_window=option), ports)
     await ask(model, saying(long(largest - 2_000)))
     assert fake.asked[0].body["options"]["num_ctx"] == largest
     assert model.context_window == largest
@@ -162,9 +162,8 @@ async def test_the_memory_of_this_machine_says_nothing_of_another_one(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     plenty = replace(ports, free_memory=lambda: 64 * GB)
     for url in (fake.url, "http://ollama.example:11434"):
-        await ask(
-            OllamaModel("ollama:qwen3:8b", url, ProviderSettings(), ModelOptions(max_output=9), plenty), saying("hi")
-        )
+        settings = ProviderSettings(base_url=url)
+        await ask(OllamaModel("ollama:qwen3:8b", settings, ModelOptions(max_output=9), plenty), saying("hi"))
     assert [received.body["options"]["num_ctx"] for received in fake.asked] == [32_768, 4_096]
 
 
@@ -232,7 +231,7 @@ async def test_schemas_of_tools_arrive_whole(fake: FakeProvider, ports: ModelPor
 
 
 async def test_a_server_that_is_not_there_is_no_trouble_before_the_question(ports: ModelPorts) -> None:
-    model = OllamaModel("ollama:qwen3", "http://127.0.0.1:9", ProviderSettings(), ModelOptions(), ports)
+    model = OllamaModel("ollama:qwen3", ProviderSettings(base_url="http://127.0.0.1:9"), ModelOptions(), ports)
     await model.look()
     assert (await ask(model, saying("hi"))).failed.kind is ModelErrorKind.NETWORK
 

@@ -13,7 +13,7 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.workspace import Workspace
-from goclaw.durable.store.reading import FeedRow
+from goclaw.durable.store.reading import FeedRow, TranscriptFeed
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
@@ -29,7 +29,7 @@ CARS = [("car", "vehicle", "automobile")]
 
 
 @dataclass
-class Transcripts:
+class Transcripts(TranscriptFeed):
     """What was said, row by row: a `Feed`."""
 
     rows: list[FeedRow] = field(default_factory=list)

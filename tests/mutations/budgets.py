@@ -36,8 +36,8 @@ BUGS: list[Bug] = [
         "a process that was paused ends the reservation of the one that goes on",
         "class money: what runs counts nowhere",
         _RESERVATIONS,
-        """text(f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)")""",
-        """text("DELETE FROM reservations WHERE id = :id")""",
+        """f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)\"""",
+        """"DELETE FROM reservations WHERE id = :id\"""",
         f"{_TESTS}::test_a_request_that_another_process_makes_again_takes_the_reservation_over",
     ),
     bug(

@@ -397,7 +397,7 @@ BUGS: list[Bug] = [
     bug(
         "what a person sends right behind a message is answered by itself",
         "class telegram: half of a thought is answered, then the other half",
-        "goclaw/conversation/sessions/queueing.py",
+        "goclaw/conversation/sessions/modes.py",
         "if self.is_open and not self._timeout.expired() and self._wanted():",
         "if False:",
         "tests/acceptance/test_telegram_session.py::test_what_comes_right_behind_a_message_joins_it",

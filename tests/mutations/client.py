@@ -158,8 +158,8 @@ BUGS: list[Bug] = [
         "the list of sessions ends with its first page",
         "issue 43: thousands of sessions go in one frame, or not at all",
         "goclaw/gateway/servers/serving.py",
-        "                return SessionsReply(list(found[:limit]), more=len(found) > limit)",
-        "                return SessionsReply(list(found[:limit]))",
+        "                return wire.SessionsReply(list(found[:limit]), more=len(found) > limit)",
+        "                return wire.SessionsReply(list(found[:limit]))",
         "tests/program/cli/test_transcripts.py::test_more_sessions_than_a_frame_holds_are_listed_by_pages",
     ),
     bug(

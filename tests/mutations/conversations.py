@@ -24,7 +24,7 @@ BUGS: list[Bug] = [
     bug(
         "a failure of a model is shown to it as its own words",
         "class prompt: the runtime's words pass for the model's",
-        "goclaw/conversation/agent/context/repair.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         "            case AssistantMessage(notice=True, calls=()):\n",
         "            case AssistantMessage(notice=True, calls=()) if False:\n",
         "tests/conversation/turns/test_service.py::test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_answered",
@@ -43,7 +43,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "                explained |= new\n",
         "                pass\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::"
+        "tests/conversation/agent/context/test_model_messages.py::"
         "test_marks_are_explained_once_where_the_first_ones_of_their_kind_stand",
     ),
     bug(
@@ -52,7 +52,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "            if at is not None:\n                messages[at] = self._explaining(entry, message, new)\n",
         "            if new:\n                messages[at or 0] = self._explaining(entry, message, new)\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::test_a_result_that_is_left_out_takes_no_explanation_with_it",
+        "tests/conversation/agent/context/test_model_messages.py::test_a_result_that_is_left_out_takes_no_explanation_with_it",
     ),
     bug(
         "templates that want turns to alternate refuse what a person says after a stop",
@@ -93,17 +93,17 @@ BUGS: list[Bug] = [
         "a summary for a large window locks the session of a small model",
         "class context: every request is refused, whatever is said",
         "goclaw/conversation/compaction/compacting.py",
-        "            await self._fit_summary(session, context_window)\n",
-        "            pass\n",
+        "        if await asyncio.to_thread(fit_summary, session.window, self.longest",
+        "        if False and await asyncio.to_thread(fit_summary, session.window, self.longest",
         "tests/conversation/compaction/test_compacting_summary_size.py::test_a_small_model_goes_on_where_a_large_one_left_a_long_summary",
     ),
     bug(
         "the first real model reads that no AI is connected",
         "class context: it goes on saying so",
-        "goclaw/conversation/turns/demo_turns.py",
+        "goclaw/conversation/sessions/models.py",
         "            await self._leave_out(session, turn, since)\n",
         "",
-        "tests/conversation/turns/test_demo_turns.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
+        "tests/conversation/sessions/test_models_demo.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
     ),
     bug(
         "the summary model reads what the demo repeats",
@@ -111,7 +111,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/compaction/summaries.py",
         "if (await self._ports.contexts.session(self._session)).settings.demo is not None:",
         "if False:",
-        "tests/conversation/turns/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
+        "tests/conversation/sessions/test_models_demo.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
     ),
     bug(
         "a model is offered tools that are not set up",
@@ -126,8 +126,8 @@ BUGS: list[Bug] = [
         "leaving plan mode changes the tools once more",
         "class cache: the provider reads the whole conversation anew",
         "goclaw/conversation/sessions/modes.py",
-        "        return _find_plan_row(session) > 0 or self._access.mode",
-        "        return self._access.mode",
+        "        return _find_plan_row(session) > 0 or self.access.mode",
+        "        return self.access.mode",
         "tests/conversation/turns/test_turn_cached_prefix.py::test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart",
     ),
     bug(
@@ -166,7 +166,7 @@ BUGS: list[Bug] = [
     bug(
         "a summary model that is tried again is called healthy with all its failures",
         "class status: a line that contradicts itself",
-        "goclaw/conversation/agent/context/health.py",
+        "goclaw/conversation/compaction/summaries.py",
         "return self.failures if self.failures < self.threshold or self.degraded else 0",
         "return self.failures",
         "tests/gateway/intake/commands/test_status.py::test_when_ollama_is_degraded",
@@ -421,7 +421,7 @@ BUGS: list[Bug] = [
         "a commit is believed of which Postgres has given the number anew",
         "the fuzz of 2026-11-28: an answer came once more, below a later one, after a restart of Postgres",
         "goclaw/durable/store/postgres/database.py",
-        "return bool(await single(asking, _LAST, self._replica) == self._number)",
+        "return bool(await single(asking, _LAST, self.replica) == self._number)",
         "return True",
         f"{_POSTGRES}::test_a_commit_that_a_crash_has_undone_is_not_taken_for_the_one_that_has_its_number_now",
     ),

@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
     bug(
         "the agent's own words are shown as a stranger's",
         "issue: a reply `do it` is refused, because what it answers is material",
-        "goclaw/conversation/agent/context/untrusted_content.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         "marked = harmless(words) if piece.is_own else fence(",
         "marked = fence(",
         "tests/common/core/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
@@ -75,9 +75,9 @@ BUGS: list[Bug] = [
         "a quotation in a summary request goes on into the person's own words",
         "class provenance: a person's words pass for what others wrote",
         "goclaw/conversation/agent/context/summary.py",
-        ' *text.splitlines()]) + "\\n"\n',
-        " *text.splitlines()])\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::"
+        ' *words.splitlines()]) + "\\n"\n',
+        " *words.splitlines()])\n",
+        "tests/conversation/agent/context/test_model_messages.py::"
         "test_who_summarises_is_shown_no_marks_and_what_others_wrote_as_a_quotation",
     ),
     bug(

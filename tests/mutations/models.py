@@ -81,7 +81,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "    text = no_context(message.text)\n",
         "    text = message.text\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::test_only_the_gateway_writes_a_line_of_context",
+        "tests/conversation/agent/context/test_model_messages.py::test_only_the_gateway_writes_a_line_of_context",
     ),
     bug(
         "a tool's name is taken for a text whatever it is",
@@ -194,15 +194,15 @@ BUGS: list[Bug] = [
         "goclaw/conversation/turns/service.py",
         " or window.entries[0].turn != turn.id:",
         ":",
-        "tests/conversation/compaction/test_window_shortage.py::test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_helps",
+        "tests/conversation/turns/test_turn_context_shortage.py::test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_helps",
     ),
     bug(
         "a request that did not fit fails without a word of why",
         "OC: a 4k model never answers, and nobody says what fills it",
-        "goclaw/conversation/compaction/window_shortage.py",
+        "goclaw/conversation/turns/turn_context.py",
         "                if found.is_tight:",
         "                if False:",
-        "tests/conversation/compaction/test_window_shortage.py::test_a_request_that_did_not_fit_is_explained",
+        "tests/conversation/turns/test_turn_context_shortage.py::test_a_request_that_did_not_fit_is_explained",
     ),
     bug(
         "a count of what was not cached is taken for the whole request",
@@ -210,7 +210,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "done.usage.input < MIN_FACTOR * before",
         "False",
-        "tests/conversation/compaction/test_window_shortage.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
+        "tests/conversation/turns/test_turn_context_shortage.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
     ),
     bug(
         "a window that a server could not tell at the start is never asked for again",
@@ -304,9 +304,8 @@ BUGS: list[Bug] = [
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
         "goclaw/conversation/turns/turn_context.py",
-        "        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))\n"
-        "        offering = self.offering(actor",
-        "        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))\n"
+        "        within = (kind.settings.tools, without or None)\n        offering = self.offering(actor",
+        "        within = (kind.settings.tools, without or None)\n"
         '        offering = self.offering(replace(actor, owner=True, key="tui:owner")',
         "tests/gateway/intake/commands/test_conversation_context.py::test_whoever_may_use_fewer_tools_is_shown_fewer",
     ),

@@ -130,18 +130,18 @@ BUGS: list[Bug] = [
     bug(
         "text from outside can end its own marks",
         "class injection: a boundary that can be forged",
-        "goclaw/conversation/agent/context/untrusted_content.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         '    return _MARK.sub("<\\u200b", text) if "<" in text else text',
         "    return text",
-        "tests/conversation/agent/context/test_untrusted_content.py",
+        "tests/conversation/agent/context/test_model_messages.py",
     ),
     bug(
         "results of tools reach the model without marks",
         "class injection: a page speaks as the user",
-        "goclaw/conversation/agent/context/untrusted_content.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         "            case ToolResult(foreign=True):",
         "            case ToolResult(foreign=True) if False:",
-        "tests/conversation/agent/context/test_untrusted_content.py",
+        "tests/conversation/agent/context/test_model_messages.py",
         "tests/adversarial/test_injection.py",
     ),
     bug(
@@ -179,10 +179,10 @@ BUGS: list[Bug] = [
     bug(
         "an answer is seen before the hooks have looked at it",
         "class hooks: a guard that comes too late",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         '        return "message_out" in self.hooks.points',
         "        return False",
-        "tests/conversation/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
+        "tests/conversation/turns/test_user_message_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
     ),
     bug(
         "what a tool keeps for one person goes to a whole group",
@@ -287,8 +287,8 @@ BUGS: list[Bug] = [
         "what a gateway shares comes back to it from a registry as somebody else's",
         "class supply chain: a loop of registries",
         "goclaw/extensions/registries/syncing.py",
-        "found.listed.without(own)",
-        "found.listed",
+        "for each in found.listed if own not in each.via)",
+        "for each in found.listed)",
         "tests/extensions/registries/test_syncing.py::test_what_came_through_this_gateway_is_not_taken_over_again",
     ),
     bug(

@@ -23,8 +23,8 @@ BUGS: list[Bug] = [
         "a person may spend what the dearest of their roles allows",
         "issue 25: a daily budget by preset",
         "goclaw/common/auth/daily_budget.py",
-        "cheapest, key = min(costs)",
-        "cheapest, key = max(costs)",
+        "cheapest, cost_key = min(costs,",
+        "cheapest, cost_key = max(costs,",
         "tests/common/auth/test_daily_budget.py::test_roles_go_before_limits_and_the_lowest_counts",
     ),
     bug(
@@ -39,8 +39,8 @@ BUGS: list[Bug] = [
         "a child's workspace shows the shared one",
         "issue 25: no file writes outside an own workspace",
         "goclaw/common/auth/presets.py",
-        '        entry["workspace"] = private_workspace(config, key)\n',
-        '        entry["workspace"] = "own"\n',
+        '"private": private_workspace(config, key)}',
+        '"private": "own"}',
         "tests/program/cli/test_rights_presets.py::test_a_child_has_files_of_its_own_alone_and_no_commands",
     ),
 ]

@@ -38,7 +38,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/turns/turn.py",
         "            case TextDelta() | ThinkingDelta() if self._services.hooks.judges_answers:\n                pass",
         "            case TextDelta() | ThinkingDelta() if not turn:\n                pass",
-        "tests/conversation/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
+        "tests/conversation/turns/test_user_message_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
     ),
     bug(
         "a message is stored as it was before hooks changed it",
@@ -47,7 +47,7 @@ BUGS: list[Bug] = [
         "return await self._services.hooks.apply_to_message("
         "inbound, await self._services.open_message(inbound, beside))",
         "return await self._services.open_message(inbound, beside)",
-        "tests/conversation/turns/test_hooking.py::test_a_message_in_other_words_is_what_everybody_knows",
+        "tests/conversation/turns/test_user_message_hooking.py::test_a_message_in_other_words_is_what_everybody_knows",
     ),
     bug(
         "the tools that a model is shown outlive a change of the users",

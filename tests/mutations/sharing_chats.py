@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that begins takes its part before the others leave it",
         "class replicas: the limit is passed whenever one joins",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "self._joined_at, self._has_met = before, others > 0",
         "self._joined_at, self._has_met = before, False",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -50,7 +50,7 @@ BUGS: list[Bug] = [
     bug(
         "what a process sent that leaves is not counted any more",
         "class replicas: the limit is passed whenever one leaves",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "return 1 / (1 + self._others + gone)",
         "return 1 / (1 + self._others)",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
     bug(
         "a process goes on with what it counted before it stood still",
         "class replicas: one that wakes uses a part that the others have divided",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "if self._counted_at is None or now - self._counted_at > self._valid:",
         "if self._counted_at is None:",
         f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",
@@ -142,7 +142,7 @@ BUGS: list[Bug] = [
         "a process that was paused begins the turns of the next owner",
         "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
         "goclaw/durable/engine/leases.py",
-        "        if turns and not self._leases.is_sure_of(held.session, held.lease.fence.epoch):\n",
+        "        if turns and not self.leases.is_sure_of(held.session, held.lease.fence.epoch):\n",
         "        if False:\n",
         "tests/durable/engine/test_leased_sessions.py::"
         "test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner",

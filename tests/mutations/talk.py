@@ -12,10 +12,10 @@ BUGS: list[Bug] = [
     bug(
         "who asks while a read is under way gets what it read before",
         "a prompt file that was written a moment ago",
-        "goclaw/common/core/shared_reads.py",
+        "goclaw/conversation/agent/prompt.py",
         "        del self._asked[name]\n",
         "",
-        "tests/common/core/test_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
+        "tests/conversation/agent/test_prompt_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
     ),
     bug(
         "/stop counts two waiting messages as one",
@@ -157,7 +157,7 @@ BUGS: list[Bug] = [
     bug(
         "the hook for what goes out does not see what is said before a tool call",
         "a text that should be held back reaches the person",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         "        if message.calls and not message.text.strip():",
         "        if message.calls:",
         f"{_INTERIM}::test_the_hook_for_what_goes_out_judges_each_of_them",

@@ -141,7 +141,7 @@ BUGS: list[Bug] = [
     bug(
         "a schedule may be sent to any chat",
         "a person who may write to their own chat alone",
-        "goclaw/conversation/schedules/drafting.py",
+        "goclaw/conversation/schedules/requests.py",
         '        elsewhere=bool(wanted.to) and f"{address.channel}:{address.chat}" != inbound.actor.key,',
         "        elsewhere=False,",
         f"{_COMMANDS}::test_a_message_to_another_chat_follows_the_rule_for_these",
@@ -246,10 +246,10 @@ BUGS: list[Bug] = [
     bug(
         "a heartbeat runs at night",
         "active hours that end",
-        "goclaw/conversation/schedules/recurrence.py",
+        "goclaw/conversation/schedules/jobs.py",
         "        return due if within.contain(due, zone) else within.next_start(moment, zone)",
         "        return due",
-        "tests/conversation/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
+        "tests/conversation/schedules/test_jobs_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
     ),
     bug(
         "what was held is released and promised in two transactions",
@@ -279,7 +279,7 @@ BUGS: list[Bug] = [
     bug(
         "a reminder after 30 seconds comes an hour late when the clock is set back",
         "issue 43: `/remind 30s` over a correction of the clock",
-        "goclaw/conversation/schedules/recurrence.py",
+        "goclaw/conversation/schedules/jobs.py",
         "        return replace(when, at=when.at + by)",
         "        return when",
         f"{_COMMANDS}::test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set",
@@ -304,7 +304,7 @@ BUGS: list[Bug] = [
         "what was held outlives /forget",
         "a result of the night in a conversation that is gone",
         "goclaw/durable/store/forgetting.py",
-        "            _FORGET_HELD(of_session=session),",
+        "    _FORGET_HELD,",
         "",
         f"{_QUIETS}::test_what_is_held_is_forgotten_with_its_conversation",
     ),
@@ -319,18 +319,18 @@ BUGS: list[Bug] = [
     bug(
         "a status names all schedules of a person",
         "a chat that holds 4,096 characters",
-        "goclaw/conversation/schedules/overview.py",
+        "goclaw/conversation/schedules/orders.py",
         "    found = await schedules.rows.next_of(actor.key, SHOWN) if count else []",
         "    found = await schedules.rows.next_of(actor.key, count) if count else []",
-        "tests/conversation/schedules/test_overview.py::test_the_next_five_are_named_and_the_others_counted",
+        "tests/conversation/schedules/test_orders_overview.py::test_the_next_five_are_named_and_the_others_counted",
     ),
     bug(
         "a status passes over a heartbeat that is due behind five other schedules",
         "issue 22, point 5: its last result in /status",
-        "goclaw/conversation/schedules/overview.py",
+        "goclaw/conversation/schedules/orders.py",
         '        found += [heartbeat] if heartbeat and heartbeat.state == "active" else []\n',
         "",
-        "tests/conversation/schedules/test_overview.py::"
+        "tests/conversation/schedules/test_orders_overview.py::"
         "test_a_heartbeat_that_is_on_is_named_with_its_last_result_beside_the_next_five",
     ),
     bug(
@@ -339,7 +339,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway/intake/commands/status.py",
         "    if context.inbound.address.reply_to is None:  # in a group others read along",
         "    if True:",
-        "tests/conversation/schedules/test_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
+        "tests/conversation/schedules/test_orders_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
     ),
     bug(
         "the doctor passes over a schedule that was stopped",
@@ -401,7 +401,7 @@ BUGS: list[Bug] = [
         "schedules outlive the conversation that they were made in",
         "words of a forgotten conversation that come again every day",
         "goclaw/durable/store/forgetting.py",
-        "            _FORGET_SCHEDULES(of_session=session),\n",
+        "    _FORGET_SCHEDULES,\n",
         "",
         "tests/gateway/intake/commands/test_conversation_forget.py::"
         "test_schedules_that_were_made_there_go_with_their_runs_and_no_others",
@@ -442,9 +442,9 @@ BUGS: list[Bug] = [
     bug(
         "a schedule takes no heed of --tools",
         "a task that was to look alone",
-        "goclaw/conversation/schedules/drafting.py",
+        "goclaw/conversation/schedules/requests.py",
         "        tools or None,",
         "        None,",
-        "tests/conversation/schedules/test_drafting.py::test_a_task_has_options_of_its_own",
+        "tests/conversation/schedules/test_requests_drafting.py::test_a_task_has_options_of_its_own",
     ),
 ]

@@ -79,6 +79,11 @@ class Person:
         names = ", ".join(sorted(self.user.roles)) or USER
         return Decision(False, f"users.json {self.user.key}: roles.{names} {what}")
 
+    def decide(self, what: str, allows: Callable[[RoleSettings], bool]) -> Decision:
+        """Return the decision about `what`, a key of the roles, by the first role that allows it."""
+        role = self.granted_by(allows)
+        return Decision(True, f"users.json {self.user.key}, role {role}") if role else self.refusal(what)
+
 
 def is_group(session: str) -> bool:
     """Whether several people may speak in a session, so that it belongs to none of them alone."""
@@ -102,7 +107,7 @@ class Access:
     def __init__(self, users: Users, config: Config) -> None:
         self._users = users
         self.config = config
-        self._spec: Callable[[str], ToolSpec | None] = _nothing_known
+        self._spec: Callable[[str], ToolSpec | None] = lambda _: None  # before there is a registry
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""
         self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
@@ -191,12 +196,9 @@ class Access:
 
     def _has(self, selection: Sequence[str], tool: str, *, unknown: bool = False) -> bool:
         """Whether the actor has the tool of this name, which may be unknown. `unknown`: see `Toolsets.picks`."""
-
-        def tags() -> frozenset[str] | None:
-            spec = self._spec(tool)
-            return spec.tags if spec else None
-
-        return bool(selection) and self.toolsets.picks(selection, tool, tags, unknown=unknown)
+        return bool(selection) and self.toolsets.picks(
+            selection, tool, lambda: spec.tags if (spec := self._spec(tool)) else None, unknown=unknown
+        )
 
     def _may_bypass(self, actor: Actor) -> bool:
         return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
@@ -318,11 +320,6 @@ class Access:
         return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}
 
 
-def _nothing_known(tool: str) -> ToolSpec | None:
-    """Return None: before there is a registry, no tool has tags."""
-    return None
-
-
 def _fixed_by(role: RoleSettings, tool: str) -> Iterator[tuple[str, Any]]:
     """Yield the arguments that a role fixes of a tool, under whichever of its names."""
     for name, fixed in role.inputs.items():
@@ -336,7 +333,7 @@ def _chain(actor: Actor) -> Iterator[Actor]:
         yield from _chain(other)
 
 
-def _own(person: Person, _: Actor, session: str) -> Decision:
+def _own(person: Person, session: str) -> Decision:
     user = person.user
     if person.is_admin:
         return Decision(True, f"users.json {user.key} role {ADMIN}")
@@ -347,8 +344,8 @@ def _own(person: Person, _: Actor, session: str) -> Decision:
     return Decision(False, f"{session} is not a session of {user.key}")
 
 
-def _session(person: Person, actor: Actor, session: str, visible: tuple[str, ...]) -> Decision:
-    own = _own(person, actor, session)
+def _session(person: Person, actor: Actor, session: str, *visible: str) -> Decision:
+    own = _own(person, session)
     if own.allowed:
         return own
     if role := person.granted_by(lambda role: role.sessions in visible):
@@ -360,37 +357,7 @@ def _session(person: Person, actor: Actor, session: str, visible: tuple[str, ...
     return own
 
 
-def _reading(person: Person, actor: Actor, session: str) -> Decision:
-    return _session(person, actor, session, ("read", "all"))
-
-
-def _writing(person: Person, actor: Actor, session: str) -> Decision:
-    return _session(person, actor, session, ("all",))
-
-
-def _command(person: Person, _: Actor, name: str) -> Decision:
-    if role := person.granted_by(lambda role: role.commands is None or name in role.commands):
-        return Decision(True, f"users.json {person.user.key}, role {role}")
-    return person.refusal("commands")
-
-
-def _agent(person: Person, _: Actor, name: str) -> Decision:
-    if role := person.granted_by(lambda role: role.agents is None or name in role.agents):
-        return Decision(True, f"users.json {person.user.key}, role {role}")
-    return person.refusal("agents")
-
-
-def _other_chats(person: Person, _: Actor, __: str) -> Decision:
-    if role := person.granted_by(lambda role: role.other_chats):
-        return Decision(True, f"users.json {person.user.key}, role {role}")
-    return person.refusal("other_chats")
-
-
-def _admin(person: Person, _: Actor, __: str) -> Decision:
-    return Decision(person.is_admin, f"users.json {person.user.key} roles")
-
-
-def _question(person: Person, _: Actor, asked: str) -> Decision:
+def _question(person: Person, asked: str) -> Decision:
     if role := person.granted_by(lambda role: role.approves == "all"):
         return Decision(True, f"users.json {person.user.key}, role {role}")
     if asked != person.user.key:
@@ -400,19 +367,19 @@ def _question(person: Person, _: Actor, asked: str) -> Decision:
     return person.refusal("approves")
 
 
-def _mcp(person: Person, _: Actor, __: str) -> Decision:
-    return Decision(bool(person.roles), f"users.json {person.user.key} roles")
-
-
 _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
-    "session.read": _reading,
-    "session.write": _writing,
-    "session.own": _own,
-    "session.alone": _reading,
-    "command.run": _command,
-    "command.admin": _admin,
-    "message.other": _other_chats,
-    "question.answer": _question,
-    "agent.use": _agent,
-    "mcp.use": _mcp,
+    "session.read": lambda person, actor, session: _session(person, actor, session, "read", "all"),
+    "session.write": lambda person, actor, session: _session(person, actor, session, "all"),
+    "session.own": lambda person, _, session: _own(person, session),
+    "session.alone": lambda person, actor, session: _session(person, actor, session, "read", "all"),
+    "command.run": lambda person, _, name: person.decide(
+        "commands", lambda role: role.commands is None or name in role.commands
+    ),
+    "command.admin": lambda person, _, __: Decision(person.is_admin, f"users.json {person.user.key} roles"),
+    "message.other": lambda person, _, __: person.decide("other_chats", lambda role: role.other_chats),
+    "question.answer": lambda person, _, asked: _question(person, asked),
+    "agent.use": lambda person, _, name: person.decide(
+        "agents", lambda role: role.agents is None or name in role.agents
+    ),
+    "mcp.use": lambda person, _, __: Decision(bool(person.roles), f"users.json {person.user.key} roles"),
 }

@@ -247,7 +247,8 @@ class ChainedFiles:
         head, lines = self._head, []
         extra: dict[str, Any] = {CUT: self._torn} if self._torn else {}
         if empty and entries and (older := older_files(self._path)):
-            extra[SINCE] = _first_number(older) or head.number + 1
+            numbers = (number_of(line) for file in older for line in lines_of(file))
+            extra[SINCE] = next(filter(None, numbers), head.number + 1)
         for entry in entries:
             line = {NUMBER: head.number + 1, BEFORE: head.digest, **extra, **entry}
             if _words(line):
@@ -420,10 +421,6 @@ def _without_words(line: bytes) -> bytes:
         return orjson.dumps(blank_words(entry)) + b"\n"
     words = _words(entry)
     return orjson.dumps({name: value for name, value in entry.items() if name not in words}) + b"\n"
-
-
-def _first_number(files: Sequence[Path]) -> int:
-    return next((number for file in files for line in lines_of(file) if (number := number_of(line))), 0)
 
 
 def _hash(data: bytes) -> str:

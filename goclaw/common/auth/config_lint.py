@@ -51,40 +51,26 @@ def warnings(
         for name, given in settings.inputs.items():
             lines = faults(ALIASES.get(name, name), given)
             yield from (f"roles.{role}.inputs.{name}: {line}; every such call fails" for line in lines)
-        for name in _unknown_commands(settings.commands or (), commands):
-            yield f"roles.{role}.commands: unknown command `{name}`{what_helps(name, commands)}"
-    yield from _unknown_roles(config, roles)
-    yield from _unknown_people(config, {user.key for user in users})
-    yield from _unknown_callers(config, {user.key for user in users})
+        for name in sorted(set(settings.commands or ()) - set(commands)):
+            if not name.startswith(MCP):  # prompts of MCP servers are not known yet
+                yield f"roles.{role}.commands: unknown command `{name}`{what_helps(name, commands)}"
+    yield from _unknown_people(config, roles, {user.key for user in users})
     answering = {*config.agents.everyone, GENERAL, *agents}
     for place, name in _agents(config):
         if name not in answering:
             yield f"{place}: unknown agent `{name}`{what_helps(name, answering)}"
 
 
-def _unknown_commands(named: Collection[str], known: Collection[str]) -> list[str]:
-    """Return unknown commands. Prompts of MCP servers are not known yet, and are skipped."""
-    return sorted(name for name in set(named) - set(known) if not name.startswith(MCP))
-
-
-def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
-    """Yield a line for each role that sees an MCP server and does not exist."""
+def _unknown_people(config: Config, roles: Collection[str], keys: Collection[str]) -> Iterator[str]:
+    """Yield a line for each unknown role that sees an MCP server, and each unknown user of a schedule or webhook."""
     for place, settings in config.mcp_servers.values():
         for name in sorted(set(settings.roles) - set(roles)):
             yield f"{place}.roles: unknown role `{name}`{what_helps(name, roles)}; nobody has it"
-
-
-def _unknown_people(config: Config, keys: Collection[str]) -> Iterator[str]:
-    """Yield a line for each schedule of a person who is not listed."""
     for name, schedule in config.schedules.items():
         if schedule.user and schedule.user not in keys:
             yield f"schedules.{name}.user: {schedule.user} is not in users.json and may do nothing; add the entry"
-
-
-def _unknown_callers(config: Config, users: Collection[str]) -> Iterator[str]:
-    """Yield a line for each webhook with a user that does not exist."""
     for name, hook in config.webhooks.items():
-        if hook.user not in users:
+        if hook.user not in keys:
             where = shown_path(config.users_path)
             yield f"webhooks.{name}.user: {hook.user} is not in {where}; GoClaw refuses its calls"
 
@@ -140,7 +126,7 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
     yield "policy.always_ask", policy.always_ask
     yield "policy.deny_ends_turn", policy.deny_ends_turn
     yield "pairing.allowed_tools", config.pairing.allowed_tools or ()
-    for name, agent in {"main": config.agents.main, **config.agents.kinds}.items():
+    for name, agent in config.agents.everyone.items():
         place = "agents.main" if name == "main" else f"agents.kinds.{name}"
         yield f"{place}.tools", agent.tools or ()
         for toolset, export in agent.exports.items():

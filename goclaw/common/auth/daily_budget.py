@@ -1,7 +1,6 @@
 """The daily budget of a person: that of their roles, else that of `limits`, which is for everyone."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from goclaw.common.config.policies import LimitSettings, RoleSettings
 from goclaw.common.core.records import record
@@ -26,18 +25,13 @@ class DailyBudget:
     @classmethod
     def of(cls, roles: Mapping[str, RoleSettings], limits: LimitSettings) -> "DailyBudget":
         """Return the lowest that the roles say, else the limits' value; tokens and dollars each by themselves."""
-        found = cls(limits.daily_tokens, "limits.daily_tokens", limits.daily_cost, "limits.daily_cost")
         tokens = [
             (role.daily_tokens, f"roles.{name}.daily_tokens") for name, role in roles.items() if role.daily_tokens
         ]
         costs = [(role.daily_cost, f"roles.{name}.daily_cost") for name, role in roles.items() if role.daily_cost]
-        if tokens:
-            least, key = min(tokens)
-            found = replace(found, tokens=least, tokens_key=key)
-        if costs:
-            cheapest, key = min(costs)
-            found = replace(found, cost=cheapest, cost_key=key)
-        return found
+        least, tokens_key = min(tokens, default=(limits.daily_tokens, "limits.daily_tokens"))
+        cheapest, cost_key = min(costs, default=(limits.daily_cost, "limits.daily_cost"))
+        return cls(least, tokens_key, cheapest, cost_key)
 
 
 UNLIMITED = DailyBudget()

@@ -99,23 +99,19 @@ class Pairing:
         actor, address = inbound.actor, inbound.address
         # A private chat has the number of its person; a listed user needs no code.
         private = actor.key == f"{address.channel}:{address.chat}" == inbound.session and actor.entry == address.channel
-        known = self.users.get(actor.key) is not None
-        if (
-            not self.enabled
-            or not private
-            or known
-            or inbound.edited
-            or address.reply_to
-            or actor.behalf
-            or actor.owner
-        ):
+        is_known = actor.owner or self.users.get(actor.key) is not None
+        if not self.enabled or not private or is_known or inbound.edited or address.reply_to or actor.behalf:
             return
         async with self._one:
             asking, now = await self._code_for(actor, address), self.clock.now()
             if asking is None or 0 <= now - asking.told_at < REMIND_SECONDS:
                 return
             await self.facts.learn(_fact(asking), asdict(replace(asking, told_at=now)))
-            await self.promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
+            text = (
+                "I do not know you. If the person who runs this bot expects you, send them this code within an hour: "
+                f"{asking.code[:4]}-{asking.code[4:]}"
+            )
+            await self.promise(Delivery(f"{inbound.id}:pairing", address, text))
 
     async def list(self) -> Sequence[PairingRequest]:
         """Return open requests, the oldest first."""
@@ -273,13 +269,6 @@ def format_request(asking: PairingRequest, now: float) -> str:
     name = _name(asking.name)
     called = f", claims the name {name!r}" if name else ""
     return f"{asking.code[:4]}-{asking.code[4:]}  {asking.key}{called}, {minutes} min left"
-
-
-def _code_message(code: str) -> str:
-    return (
-        "I do not know you. If the person who runs this bot expects you, send them this code within an hour: "
-        f"{code[:4]}-{code[4:]}"
-    )
 
 
 def _name(name: str) -> str:

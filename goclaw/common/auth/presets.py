@@ -46,10 +46,7 @@ PRESETS: Mapping[str, Preset] = {
             "adult",
             "every tool, in their own workspace; commands ask first",
             role="adult",
-            settings={
-                "always_ask": ("set:shell", "-task_list", "-task_output", "-task_stop"),
-                "daily_cost": 3.0,
-            },
+            settings={"always_ask": ("set:shell", "-task_list", "-task_output", "-task_stop"), "daily_cost": 3.0},
             workspace="own",
         ),
         Preset(
@@ -110,22 +107,18 @@ def entry_of(preset: Preset, config: Config, key: str, name: str, before: User |
         before: the person's entry until now. Its time zone stays, whether they may speak in groups, and the
             conversation where the preset lets it.
     """
-    shown, session = name or (before.name if before else ""), before.session if before else None
-    entry: dict[str, Any] = {"name": shown} if shown else {}
-    entry["roles"] = [preset.role]
-    if preset.workspace == "own":
-        entry["workspace"] = "own"
-    elif preset.workspace == "private":
-        entry["workspace"] = private_workspace(config, key)
-    if preset.quiet_hours:
-        entry["quietHours"] = preset.quiet_hours
-    if before and before.timezone:
-        entry["timezone"] = before.timezone
-    if before and not before.groups:
-        entry["groups"] = False
-    if session and preset.shares_conversation:
-        entry["session"] = session
-    return entry
+    before = before or User(key)
+    workspaces = {"own": "own", "private": private_workspace(config, key)}
+    entry = {
+        "name": name or before.name,
+        "roles": [preset.role],
+        "workspace": workspaces.get(preset.workspace),
+        "quietHours": preset.quiet_hours,
+        "timezone": before.timezone,
+        "groups": None if before.groups else False,
+        "session": before.session if preset.shares_conversation else None,
+    }
+    return {field: value for field, value in entry.items() if value not in ("", None)}
 
 
 def private_workspace(config: Config, key: str) -> str:

@@ -16,11 +16,10 @@ from goclaw.common.workspace import ApprovedFiles
 
 def approved_files(config: Config, users: Users, clock: Clock, writer: Writer = lock_folder) -> ApprovedFiles:
     """Return the approved prompt files in the state folder of a configuration. `writer`: changes them."""
-
-    def shared(root: Path) -> bool:
-        return is_shared(config, users.all(), root)
-
-    return ApprovedFiles(config.state_dir / PROMPT_FILES, shared, lambda: users.in_force, clock, writer)
+    folder = config.state_dir / PROMPT_FILES
+    return ApprovedFiles(
+        folder, lambda root: is_shared(config, users.all(), root), lambda: users.in_force, clock, writer
+    )
 
 
 def users_within(config: Config, users: Sequence[User], folder: Path) -> list[User]:

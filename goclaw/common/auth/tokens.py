@@ -282,11 +282,10 @@ def add_device(
 
     def add(tokens: dict[str, Token]) -> None:
         nonlocal name
-        name = next(each for each in iter(_device_name, "") if each not in tokens)
-        for old in [
-            key for key, each in tokens.items() if each.device and each.until is not None and each.until <= now
-        ]:
-            del tokens[old]
+        name = next(each for each in iter(lambda: f"{DEVICE}{secrets.token_hex(4)}", "") if each not in tokens)
+        for old, each in list(tokens.items()):
+            if each.device and each.until is not None and each.until <= now:
+                del tokens[old]
         own = sorted((each for each in tokens.items() if each[1].device and each[1].user == user), key=_age)
         for old, _ in own[: max(0, len(own) - MAX_DEVICES + 1)]:
             del tokens[old]
@@ -298,10 +297,6 @@ def add_device(
 
     _change(path, writer, add)
     return name, secret
-
-
-def _device_name() -> str:
-    return f"{DEVICE}{secrets.token_hex(4)}"
 
 
 def _age(named: tuple[str, Token]) -> tuple[float, str]:

@@ -165,7 +165,9 @@ class WebLogins:
             await self._use_up(oldest)
             await self._spread(DECIDED, oldest)
             del pages[oldest]
-        self._check_room(len(pages), address)
+        if len(pages) >= self.limits.in_all:
+            log.warning("%d pages ask to be let in, so one at %s gets no code", len(pages), address)
+            raise LoginRefused("too many pages are asking to sign in; try again in a few minutes")
         request, secret = new_request(browser, address, is_here=is_here)
         page = {
             "code": _digest(request.key, request.code),
@@ -257,7 +259,7 @@ class WebLogins:
         code = MARK + secrets.token_urlsafe(TOKEN_BYTES)
         row = {"user": user, "owner": owner, "until": now + LINK_SECONDS}
         await self.facts.learn(f"{LINKS_FACT}:{digest_of(code)}", row)
-        self._note_link(user, owner=owner)
+        self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))
         return code
 
     async def peek(self, code: str) -> LetIn | None:
@@ -355,19 +357,10 @@ class WebLogins:
         await self.facts.unlearn(f"{_page_fact(key)}:{ANSWER}")
         return is_first
 
-    def _check_room(self, asking: int, address: str) -> None:
-        """Refuse a further page where so many ask."""
-        if asking >= self.limits.in_all:
-            log.warning("%d pages ask to be let in, so one at %s gets no code", asking, address)
-            raise LoginRefused("too many pages are asking to sign in; try again in a few minutes")
-
     def _no_page(self, by: Actor) -> LoginRefused:
         """Note a wrong code; returns its refusal."""
         self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
         return LoginRefused("No page shows this code: it has expired (after five minutes), was used, or is mistyped.")
-
-    def _note_link(self, user: str, *, owner: bool) -> None:
-        self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))
 
     def _note(self, by: Actor, request: LoginRequest, action: Literal["web.approve", "web.deny"], result: str) -> None:
         self.audit(AuditEntry(action, str(request), by, rule="code of the page", result=result))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from goclaw.common.config.exports import Exports, exported_sets
+from goclaw.common.config.exports import Exports
 from goclaw.common.config.section import Section, replaceable
 from goclaw.common.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile, require_names
 from goclaw.common.core import catalog
@@ -104,8 +104,7 @@ class RunPolicySettings(Section):
         None, description="Time limit of a turn: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
     )
     timing: TimingSettings = Field(
-        default_factory=TimingSettings,
-        description="Detailed time limits; excludes `time_budget`.",
+        default_factory=TimingSettings, description="Detailed time limits; excludes `time_budget`."
     )
     history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model sees.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")
@@ -227,4 +226,9 @@ class AgentsSettings(Section):
     @property
     def exported_sets(self) -> dict[str, tuple[str, ...]]:
         """The sets that agents export, by each of their names."""
-        return exported_sets(self.exports)
+        found: dict[str, tuple[str, ...]] = {}
+        for agent, sets in self.exports.items():
+            for name, export in sets.items():
+                found[f"{agent}/{name}"] = export.members()
+                found[name] = (*found.get(name, ()), *export.members())
+        return found

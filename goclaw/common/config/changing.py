@@ -156,18 +156,20 @@ def with_value(text: str, dotted: str, value: object) -> str:
     except yaml.YAMLError as error:
         raise ToolError(f"the configuration file cannot be read: {str(error).splitlines()[0]}") from None
     if node is None:
-        return f"{_end_line(text)}{_format_keys(path, value, 0)}"
+        end = "\n" if text and not text.endswith("\n") else ""
+        return f"{text}{end}{_format_keys(path, value, 0)}"
     indent = 0
     while isinstance(node, yaml.MappingNode) and not node.flow_style:
         found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
         if found is None:
-            return _insert(text, node, _format_keys(path, value, node.start_mark.column))
+            begin = text.rfind("\n", 0, node.start_mark.index) + 1
+            return f"{text[:begin]}{_format_keys(path, value, node.start_mark.column)}{text[begin:]}"
         key, node = found
         indent, path = key.start_mark.column, path[1:]
-        if _is_nothing(node):
-            return _after(
-                text, key, f"\n{_format_keys(path, value, indent + 2)}".rstrip("\n") if path else _behind(value)
-            )
+        if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null":
+            added = f"\n{_format_keys(path, value, indent + 2)}".rstrip("\n") if path else _behind(value)
+            colon = text.index(":", key.end_mark.index) + 1
+            return f"{text[:colon]}{added}{text[colon:]}"
         if not path:
             return _replace(text, node, value)
     raise ToolError(f"{dotted} cannot be set in the present layout of the configuration file; {_BY_HAND}")
@@ -196,10 +198,6 @@ def _end(node: yaml.Node) -> int:
     return int(node.end_mark.index)
 
 
-def _is_nothing(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
-
-
 def _format_keys(path: list[str], value: object, indent: int) -> str:
     """Format the keys of `path`, each below the one before it, with the value after the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
@@ -211,19 +209,3 @@ def _format_keys(path: list[str], value: object, indent: int) -> str:
 
 def _behind(value: object) -> str:
     return f" {orjson.dumps(value).decode()}"
-
-
-def _insert(text: str, node: yaml.MappingNode, lines: str) -> str:
-    """Insert keys before the first one of a block."""
-    begin = text.rfind("\n", 0, node.start_mark.index) + 1
-    return f"{text[:begin]}{lines}{text[begin:]}"
-
-
-def _after(text: str, key: yaml.Node, added: str) -> str:
-    """Insert a value after a key without one."""
-    colon = text.index(":", key.end_mark.index) + 1
-    return f"{text[:colon]}{added}{text[colon:]}"
-
-
-def _end_line(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -25,10 +25,8 @@ _EXAMPLE = "such as openai-chat:text-embedding-3-small"
 def of_embedder(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield where it names an unknown embedder, or a program that the agent could change; with the remedy."""
     if config.memory.embedder_python and lies_inside(config.memory.embedder_python, config.workspace_path):
-        yield (
-            ("memory", "embedder_python"),
-            ("should not be inside the workspace, where the agent could replace it; move one of them"),
-        )
+        why = "should not be inside the workspace, where the agent could replace it; move one of them"
+        yield ("memory", "embedder_python"), why
     kind, colon, model = config.memory.embedder.partition(":")
     if config.memory.embedder in (AUTO_EMBEDDER, NO_EMBEDDER):
         return
@@ -37,38 +35,29 @@ def of_embedder(config: Config) -> Iterator[tuple[Loc, str]]:
     elif kind in catalog.EMBEDDERS or kind in SERVERS:
         if not model and kind not in WITH_USUAL_MODEL:
             yield _KEY, f"should name a model of that server, {_EXAMPLE}"
-    elif not _is_known_otherwise(kind, config):
+    elif not ((settings := config.providers.get(kind)) and settings.base_url) and kind not in third_party("embedders"):
         names = sorted({AUTO_EMBEDDER, NO_EMBEDDER, *catalog.EMBEDDERS, *SERVERS})
         meant = closest(kind, names)
         hint = f"; did you mean {meant}?" if meant else "."
         yield (
             _KEY,
-            (
-                f"names no known embedder{hint} Available: {', '.join(names)}; any other server with OpenAI's protocol "
-                "needs `providers.<name>.base_url`"
-            ),
+            f"names no known embedder{hint} Available: {', '.join(names)}; any other server with OpenAI's protocol "
+            "needs `providers.<name>.base_url`",
         )
-
-
-def _is_known_otherwise(kind: str, config: Config) -> bool:
-    """Whether the configuration or an installed package knows it. Packages are looked through for it only then."""
-    settings = config.providers.get(kind)
-    return bool(settings and settings.base_url) or kind in third_party("embedders")
 
 
 def of_replicas(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield where conversations would stay with a gateway that is not known again."""
     if config.replica.workspaces == "own" and not config.replica.name:
-        yield (
-            ("replica", "workspaces"),
-            "`own` needs `replica.name`, so that a gateway finds its conversations again",
-        )
+        why = "`own` needs `replica.name`, so that a gateway finds its conversations again"
+        yield ("replica", "workspaces"), why
 
 
 def of_registries(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield names with another meaning, unknown registries and servers, and pins of nothing."""
+    loc: Loc
     for name, settings in config.tools.from_registry.items():
-        loc: Loc = ("tools", "from_registry", name)
+        loc = ("tools", "from_registry", name)
         if taken := next((place for place, names in _list_names(config) if name in names), None):
             yield loc, f"`{name}` is already {taken}; choose another name"
         if settings.registry not in config.registries:
@@ -76,16 +65,11 @@ def of_registries(config: Config) -> Iterator[tuple[Loc, str]]:
             yield (*loc, "registry"), f"unknown registry `{settings.registry}`{known}"
         if settings.sha256 and not settings.version:
             yield (*loc, "sha256"), "is the hash of one version; also set `version`"
-    yield from _check_pins(config)
-
-
-def _check_pins(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Yield unknown servers, and names of other sets."""
-    for name, settings in config.tools.pinned.items():
-        loc: Loc = ("tools", "pinned", name)
-        if settings.server not in config.mcp.servers:
-            known = what_helps(settings.server, config.mcp.servers)
-            yield (*loc, "server"), f"unknown MCP server `{settings.server}` (mcp.servers){known}"
+    for name, pinned in config.tools.pinned.items():
+        loc = ("tools", "pinned", name)
+        if pinned.server not in config.mcp.servers:
+            known = what_helps(pinned.server, config.mcp.servers)
+            yield (*loc, "server"), f"unknown MCP server `{pinned.server}` (mcp.servers){known}"
         if name in config.tools.sets:
             yield loc, f"`{name}` is already a set in `tools.sets`; choose another name"
 

@@ -137,8 +137,13 @@ def example() -> str:
         if key.is_section and len(key.path) == 1:
             lines.append("")
         lines.append(f"{indent}# {key.field.description}")
-        # Below a name behind a `#` everything is.
-        line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_typical(key)}"
+        if key.is_section:
+            # Below a name behind a `#` everything is.
+            line = f"{'#' * bool(free)}{key.path[-1]}:"
+        else:
+            # Where one of several keys has to be set, its example takes the place of a default.
+            example = _literal(key.field.examples[0]) if key.field.examples else ""
+            line = f"#{key.path[-1]}: {_default(key) or example}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 
@@ -183,12 +188,6 @@ def _default(key: Key) -> str:
         return _literal((key.field.examples or [""])[0])
     default = key.field.get_default(call_default_factory=True)
     return _literal(default) if default is not None else ""
-
-
-def _typical(key: Key) -> str:
-    """Return the key's example, where one of several keys has to be set; else its default."""
-    default = _default(key)
-    return _literal(key.field.examples[0]) if key.field.examples and not default else default
 
 
 def _table(title: str, inside: list[Key], description: str = "") -> list[str]:
@@ -251,7 +250,7 @@ def format_value(config: Config, dotted: str) -> str:
     value: object = config
     path: list[str] = []
     for name in dotted.split("."):
-        names = _names_in(value)
+        names = type(value).model_fields if isinstance(value, BaseModel) else value if isinstance(value, dict) else ()
         if name not in names:
             meant = closest(name, sorted(names))
             inside = f" in {'.'.join(path)}" if path else ""
@@ -264,7 +263,7 @@ def format_value(config: Config, dotted: str) -> str:
 
 def all_shown(config: Config) -> list[str]:
     """Return `key: value` of every key, as `shown` does."""
-    return [line for name in type(config).model_fields for line in _key_lines(getattr(config, name), (name,))]
+    return [line for name, value in config for line in _key_lines(value, (name,))]
 
 
 def plain_value(config: Config, dotted: str) -> object:
@@ -279,20 +278,11 @@ def _inside(value: object, name: str) -> object:
     return value[name] if isinstance(value, dict) else getattr(value, name)
 
 
-def _names_in(value: object) -> set[str]:
-    if isinstance(value, BaseModel):
-        return set(type(value).model_fields)
-    return set(value) if isinstance(value, dict) else set()
-
-
 def _key_lines(value: object, path: tuple[str, ...]) -> Iterator[str]:
     if path[0] in _FOREIGN and (value or len(path) > 1):
         yield f"{'.'.join(path)}: {HIDDEN}"
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _key_lines(getattr(value, name), (*path, name))
-    elif isinstance(value, dict) and value:
-        for name, inner in value.items():
+    elif isinstance(value, BaseModel) or (isinstance(value, dict) and value):
+        for name, inner in value if isinstance(value, BaseModel) else value.items():
             yield from _key_lines(inner, (*path, str(name)))
     else:
         hidden = _SECRET_NAME.search(path[-1]) and isinstance(value, str | SecretStr)
@@ -337,11 +327,6 @@ def _secrets(node: yaml.Node | None, loc: Loc) -> Iterator[tuple[Loc, yaml.Scala
         case yaml.SequenceNode():
             for index, value in enumerate(node.value):
                 yield from _secrets(value, (*loc, index))
-        case yaml.ScalarNode() if node.tag != _NOTHING and (_is_secret_key(loc) or mask(node.value) != node.value):
-            yield loc, node
-        case _:
-            pass
-
-
-def _is_secret_key(loc: Loc) -> bool:
-    return is_secret(kind_at(Config, loc))
+        case yaml.ScalarNode() if node.tag != _NOTHING:
+            if is_secret(kind_at(Config, loc)) or mask(node.value) != node.value:
+                yield loc, node

@@ -5,14 +5,14 @@ with the given arguments. Templates and schemas are checked where tools are made
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from goclaw.common.config.registries import EntryName, EntryVersion
 from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Names, Selection, require
+from goclaw.common.config.values import Names, Selection, require, require_that
 from goclaw.common.core import catalog
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import BUILT_IN
@@ -26,12 +26,6 @@ def refuse_built_in(name: str) -> str:
     """Return the name of a tool; raises ValueError for that of a built-in one."""
     if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
         raise ValueError("is the name of a built-in tool; choose another name")
-    return name
-
-
-def _refuse_built_in_set(name: str) -> str:
-    if name in {each.name for each in BUILT_IN}:
-        raise ValueError("is the name of a built-in set; choose another name")
     return name
 
 
@@ -115,8 +109,7 @@ class ExportedToolSettings(Section):
         "arguments. Excludes `passthrough`.",
     )
     result: Fields | None = Field(
-        None,
-        description="What its result is, in the same form as `arguments`; not set: the agent's last words.",
+        None, description="What its result is, in the same form as `arguments`; not set: the agent's last words."
     )
     passthrough: PassthroughSettings | None = Field(None, description="A tool that is called in place of the agent.")
     tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `agents`.")
@@ -151,12 +144,10 @@ class PublishSettings(Section):
     tags: Names = Field((), description="Tags by which it is found.")
     publish_to: Names = Field((), description="Registries, as named in `registries`, that the set is published to.")
     publish_as: EntryName | None = Field(
-        None,
-        description="Its name there, unique among all publishers: `team/data-tools`; not set: as here.",
+        None, description="Its name there, unique among all publishers: `team/data-tools`; not set: as here."
     )
     version: EntryVersion | None = Field(
-        None,
-        description="Its version there; change it with every change. Not set: derived from the content.",
+        None, description="Its version there; change it with every change. Not set: derived from the content."
     )
     replace: bool = replaceable()
 
@@ -193,24 +184,11 @@ SetName = Annotated[
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
         "should be a name of letters, digits, `.`, `_` and `-`, at most 64 characters",
     ),
-    AfterValidator(_refuse_built_in_set),
+    require_that(
+        lambda name: name not in {each.name for each in BUILT_IN}, "is the name of a built-in set; choose another name"
+    ),
 ]
 Exports = dict[SetName, ExportSettings]
-
-
-def exported_sets(exports: Mapping[str, Mapping[str, ExportSettings]]) -> dict[str, tuple[str, ...]]:
-    """Return the sets that agents export, by each of their names, from the exports of each agent."""
-    found: dict[str, tuple[str, ...]] = {}
-    for agent, name, export in _all(exports):
-        found[f"{agent}/{name}"] = export.members()
-        found[name] = (*found.get(name, ()), *export.members())
-    return found
-
-
-def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[str, str, ExportSettings]]:
-    for agent, sets in exports.items():
-        for name, export in sets.items():
-            yield agent, name, export
 
 
 @record
@@ -237,19 +215,3 @@ class Publication:
         """Its place in the configuration."""
         agent = "agents.main" if self.agent == "main" else f"agents.kinds.{self.agent}"
         return f"{agent}.exports.{self.toolset}" if self.agent else f"tools.publish.{self.toolset}"
-
-
-def publications(
-    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
-) -> tuple[Publication, ...]:
-    """Return the publications: exports of each agent, and the sets of tools in `sets`."""
-    found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
-    found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
-    return tuple(each for each in found if each.settings.publish_to)
-
-
-def list_publications(
-    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
-) -> tuple[str, ...]:
-    """Return the publications as a selection of tools (`set:AGENT/NAME`): to be offered for others to use."""
-    return tuple(each.word for each in publications(exports, sets))

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from goclaw.common.config.keys import Loc
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Names, OneOrMore, Point, Words
+from goclaw.common.config.values import Names, OneOrMore, Point, Words, require_that
 from goclaw.common.core.selection import NOT, SET
 
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
@@ -30,12 +30,6 @@ def _split(value: object) -> object:
         raise ValueError("has a quotation mark without its partner") from None
 
 
-def _check_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    if not points:
-        raise ValueError("should name at least one point, such as `pre_tool`")
-    return points
-
-
 def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise ValueError("should name a program")
@@ -49,7 +43,9 @@ class HookSettings(Section):
     """A program that reads events in JSON, and answers in JSON (docs/hooks.md)."""
 
     name: str = Field("", description="Its name for people; not set: its command.")
-    on: Annotated[tuple[Point, ...], OneOrMore, AfterValidator(_check_points)] = Field(
+    on: Annotated[
+        tuple[Point, ...], OneOrMore, require_that(bool, "should name at least one point, such as `pre_tool`")
+    ] = Field(
         examples=[["pre_tool"]],
         description="When GoClaw calls it, one or more of: `pre_tool`, `post_tool`, `post_tool_failure`, "
         "`session_start`, `before_compaction`, `message_in`, `message_out`.",
@@ -76,17 +72,13 @@ def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
     named: set[str] = set()
     for index, hook in enumerate(hooks):
         others = [point for point in hook.on if point not in TOOL_POINTS]
+        loc: Loc = ("hooks", index)
         if hook.match and others:
-            yield (
-                ("hooks", index, "match"),
-                (f"is only for tools, but {others[0]} is not about tools; use a separate hook for it"),
-            )
+            why = f"is only for tools, but {others[0]} is not about tools; use a separate hook for it"
+            yield (*loc, "match"), why
         if odd := next((part for part in hook.match if part.startswith((SET, NOT))), ""):
             # A guard that silently gets no events would be worse than no guard.
-            yield (
-                ("hooks", index, "match"),
-                (f"`{odd}`: should contain names of tools and `tag:x`; hooks do not support sets"),
-            )
+            yield (*loc, "match"), f"`{odd}`: should contain names of tools and `tag:x`; hooks do not support sets"
         if hook.name and hook.name in named:
-            yield ("hooks", index, "name"), "is also the name of another hook; choose another name"
+            yield (*loc, "name"), "is also the name of another hook; choose another name"
         named.add(hook.name)

@@ -219,10 +219,8 @@ def hindrances(config: Config) -> Iterator[tuple[str, str]]:
     for each in config.publications:
         yield from ((f"{each.place}.publish_to", why) for why in _hindrances_of(config, each))
     if not config.mcp.server.enabled:
-        yield (
-            "mcp.server.enabled",
-            "is not set, so no gateway could use what `publish_to` publishes; set it to true",
-        )
+        why = "is not set, so no gateway could use what `publish_to` publishes; set it to true"
+        yield "mcp.server.enabled", why
     elif not public_address(config):
         yield (
             "mcp.server.public_url",
@@ -248,9 +246,7 @@ def _hindrances_of(config: Config, each: Publication) -> Iterator[str]:
             )
     if not each.agent and each.toolset not in (known_sets := Toolsets(config.toolsets).names):
         meant = closest(each.toolset, known_sets)
-        yield f"unknown set `{each.toolset}`" + (
-            f"; did you mean `{meant}`?" if meant else "; define it in `tools.sets`"
-        )
+        yield f"unknown set `{each.toolset}`; {f'did you mean `{meant}`?' if meant else 'define it in `tools.sets`'}"
 
 
 def _registries_here(config: Config) -> Iterator[bool]:

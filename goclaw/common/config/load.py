@@ -217,16 +217,11 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.policy.mode == "bypass" and not config.policy.allow_bypass:
         yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
     if lies_inside(config.users_path, config.workspace_path):
-        yield (
-            ("users_file",),
-            ("should not be inside the workspace, where the agent could give itself rights; move one of them"),
-        )
+        message = "should not be inside the workspace, where the agent could give itself rights; move one of them"
+        yield ("users_file",), message
     if lies_inside(config.workspace_path, config.people_path):
         message = "should not be in `people` of the state folder, which contains the workspaces of people; move it"
         yield ("workspace",), message
     if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
-        yield (
-            loc,
-            "the state folder must not be inside the workspace, where the agent could read its secrets",
-        )
+        yield loc, "the state folder must not be inside the workspace, where the agent could read its secrets"

@@ -8,6 +8,7 @@ duplicate keys, which Python's reader takes silently.
 import json
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -18,7 +19,13 @@ from goclaw.common.config.keys import Loc
 MAX_DEPTH = 50
 """No configuration is nested deeper; the parser's time grows with the square of the depth."""
 _PLAIN = "tag:yaml.org,2002:"
-_SCALARS = frozenset({"str", "null", "bool", "int", "float"})
+_SCALARS: Mapping[str, Callable[[str], object]] = {
+    "str": str,
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": int,
+    "float": float,
+}
 _COLLECTIONS = frozenset({f"{_PLAIN}map", f"{_PLAIN}seq"})
 NO_TAGS = "tags (`!…`) are not supported; put the value in quotes"
 
@@ -118,25 +125,11 @@ def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, ob
 
 
 def _scalar(node: yaml.Node, loc: Loc, located: Located) -> object:
-    text = str(node.value)
-    kind = node.tag.removeprefix(_PLAIN)
     try:
-        match kind:
-            case "str":
-                return text
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int":
-                return int(text)
-            case "float":
-                return float(text)
-    except ValueError:
-        # An explicit tag (`!!int x`) on something else.
-        pass
-    located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
-    return None
+        return _SCALARS[node.tag.removeprefix(_PLAIN)](str(node.value))
+    except (KeyError, ValueError):  # the latter: an explicit tag (`!!int x`) on something else
+        located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
+        return None
 
 
 def _spot(mark: Any) -> str:

@@ -73,12 +73,6 @@ def _whole_path(command: str) -> str:
     return str(Path(command).expanduser()) if command.startswith("~/") else command
 
 
-def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(re.fullmatch(r"[A-Za-z0-9_./*?\[\]!-]{1,128}", glob) for glob in globs):
-        raise ValueError("should be names of the server's tools, with `*` and `?` as wildcards")
-    return globs
-
-
 _ONE_LINE = require(r"[^\0\r\n]*", "should be one line")
 Variables = Annotated[dict[str, Annotated[Variable, _ONE_LINE]], VARIABLE_NAMES]
 Headers = Annotated[
@@ -94,7 +88,12 @@ ServerName = Annotated[
         "between them",
     ),
 ]
-Globs = Annotated[Names, AfterValidator(_check_globs)]
+Globs = Annotated[
+    Names,
+    require_names(
+        r"[A-Za-z0-9_./*?\[\]!-]{1,128}", "should be names of the server's tools, with `*` and `?` as wildcards"
+    ),
+]
 JsonSchema = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
 
@@ -193,8 +192,7 @@ def _check_public(url: str) -> str:
 
 PublicUrl = Annotated[Url, AfterValidator(_check_public)]
 ProtocolVersion = Annotated[
-    str,
-    require("|".join(map(re.escape, VERSIONS)), f"should be a supported version: {', '.join(VERSIONS)}"),
+    str, require("|".join(map(re.escape, VERSIONS)), f"should be a supported version: {', '.join(VERSIONS)}")
 ]
 
 

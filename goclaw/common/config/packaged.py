@@ -91,18 +91,13 @@ class Packaged:
         for path in self.absent:
             said = _at(above, path)
             if isinstance(said, dict) and not _replaces(said):
-                yield (
-                    path,
-                    "is ignored because the package that declares it cannot be loaded; set "
-                    f"`{format_location(path)}.replace: true` to use it without the package",
-                )
+                remedy = f"set `{format_location(path)}.replace: true` to use it without the package"
+                yield path, f"is ignored because the package that declares it cannot be loaded; {remedy}"
         registries = above.get("registries")
         for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
             if isinstance(said, dict) and not said.get("url"):
-                yield (
-                    ("registries", name),
-                    ("is ignored: it has no `url`, and the package that may declare it cannot be loaded"),
-                )
+                why = "is ignored: it has no `url`, and the package that may declare it cannot be loaded"
+                yield ("registries", name), why
 
     def _remedy(self, line: str) -> str:
         for entry in self.entries:
@@ -224,12 +219,9 @@ def _given(value: object) -> object:
 
 def remove(values: dict[str, object], path: Path) -> None:
     """Take a key out of nested mappings, if it exists."""
-    *above, name = path
-    inner: object = values
-    for part in above:
-        inner = inner.get(part) if isinstance(inner, dict) else None
+    inner = _at(values, path[:-1])
     if isinstance(inner, dict):
-        inner.pop(name, None)
+        inner.pop(path[-1], None)
 
 
 def _select(values: object, said: object, kind: object) -> object:

@@ -94,8 +94,7 @@ class RoleSettings(Section):
     """Rights of a role in users.json; `allowedTools` of an entry narrows them further."""
 
     tools: Selection | None = Field(
-        None,
-        description="Exactly these tools: names, `tag:x`, `set:y`; a leading `-` excludes. Not set: every tool.",
+        None, description="Exactly these tools: names, `tag:x`, `set:y`; a leading `-` excludes. Not set: every tool."
     )
     inputs: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

@@ -108,8 +108,7 @@ class FromRegistrySettings(Section):
     toolset: str = Field(description="Its name there.", examples=["data-tools"], min_length=1)
     version: str = Field("", description="Exactly this version; empty: the newest.", max_length=100)
     sha256: Digest | None = Field(
-        None,
-        description="The required hash of this version's entry; not set: the hash when it was first seen.",
+        None, description="The required hash of this version's entry; not set: the hash when it was first seen."
     )
     enabled: bool = Field(True, description="Whether it is used.")
     headers: Headers = Field(

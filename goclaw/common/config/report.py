@@ -48,10 +48,10 @@ _EXPECTED = {
     "missing": "is missing",
 }
 _LIMITS = {
-    "greater_than": ("gt", "should be more than"),
-    "greater_than_equal": ("ge", "should be at least"),
-    "less_than": ("lt", "should be less than"),
-    "less_than_equal": ("le", "should be at most"),
+    "greater_than": "should be more than {gt}",
+    "greater_than_equal": "should be at least {ge}",
+    "less_than": "should be less than {lt}",
+    "less_than_equal": "should be at most {le}",
 }
 _JSON_TYPES = {
     bool: "true or false",
@@ -108,8 +108,7 @@ def _message(details: ErrorDetails, loc: Loc, model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         return unknown_key(loc, model)
     if kind in _LIMITS:
-        name, words = _LIMITS[kind]
-        return f"{words} {context[name]}, not {value}" if _may_show(value) else f"{words} {context[name]}"
+        return _LIMITS[kind].format(**context) + (f", not {value}" if _may_show(value) else "")
     if kind == "literal_error":
         return _choice(str(context["expected"]), value)
     if kind in ("value_error", "assertion_error"):

@@ -1,27 +1,23 @@
 """The keys of `schedules`: the operator's messages and tasks at a time."""
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from goclaw.common.config.keys import Loc
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, Selection, require
+from goclaw.common.config.values import Duration, ModelName, Selection, require, require_that
 from goclaw.common.config.webhooks import NotifyTarget, ResultTarget, of_target
 from goclaw.common.core.timezones import find_zone
 
 MIN_EVERY = 60.0
 """Seconds: the least interval, which is cron's too."""
+_AT_LEAST_A_MINUTE = require_that(lambda seconds: seconds >= MIN_EVERY, "should be at least a minute")
 _NO_MOMENT = "should be a date and time such as 2026-12-24T18:00"
 _TASK_ONLY = ("session", "agent", "model", "tools", "ask", "budget", "time_limit")
-
-
-def _as_text(value: object) -> object:
-    # YAML reads an unquoted date and time as such.
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _check_at(value: str) -> str:
@@ -47,12 +43,6 @@ def _check_cron(value: str) -> str:
     raise ValueError("should be a cron expression of five fields, as in `30 8 * * 1-5`")
 
 
-def _check_every(value: float) -> float:
-    if value < MIN_EVERY:
-        raise ValueError("should be at least a minute")
-    return value
-
-
 def _check_zone(value: str) -> str:
     find_zone(value)
     return value
@@ -61,10 +51,10 @@ def _check_zone(value: str) -> str:
 class ScheduleSettings(Section):
     """A message or a task at a time (docs/schedules.md). One of `at`, `every`, `cron`; one of `message`, `task`."""
 
-    at: Annotated[str, AfterValidator(_check_at), BeforeValidator(_as_text)] | None = Field(
+    at: Annotated[str, AfterValidator(_check_at)] | None = Field(
         None, description="Once: a date and time, `2026-12-24T18:00`."
     )
-    every: Annotated[Duration, AfterValidator(_check_every)] | None = Field(
+    every: Annotated[Duration, _AT_LEAST_A_MINUTE] | None = Field(
         None, description="Repeatedly, counted from the first start with it: `30m`; at least a minute."
     )
     cron: Annotated[str, AfterValidator(_check_cron)] | None = Field(
@@ -114,9 +104,7 @@ def contradictions(
     """Yield contradictions between valid values: the place, and the fault."""
     for name, settings in schedules.items():
         loc: Loc = ("schedules", name)
-        yield from (
-            (("schedules", name, *inner), why) for inner, why in of_target(settings.to, targets, ask=settings.ask)
-        )
+        yield from (((*loc, *inner), why) for inner, why in of_target(settings.to, targets, ask=settings.ask))
         if sum(each is not None for each in (settings.at, settings.every, settings.cron)) != 1:
             yield loc, "should have one of `at`, `every` and `cron`"
         if bool(settings.message) == bool(settings.task):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.common.config.agents import AgentsSettings
-from goclaw.common.config.exports import Publication, publications
+from goclaw.common.config.exports import Publication
 from goclaw.common.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.common.config.hooks import HookSettings
 from goclaw.common.config.mcp import McpClientSettings, McpSettings
@@ -141,8 +141,7 @@ class HttpSettings(Section):
         None, description="The public address of the listener, `https://claw.example.org`, for links."
     )
     web: bool = Field(
-        False,
-        description="Whether to serve the web page at `/` (docs/web-page.md); this includes `/api/v1`.",
+        False, description="Whether to serve the web page at `/` (docs/web-page.md); this includes `/api/v1`."
     )
 
 
@@ -326,8 +325,7 @@ class MediaSettings(Section):
         20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."
     )
     transcriber: Spec | None = Field(
-        None,
-        description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`.",
+        None, description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`."
     )
     transcriber_seconds: float = Field(120, gt=0, le=600, description="Time limit of a transcription.")
 
@@ -459,7 +457,10 @@ class Config(Sections):
     @property
     def publications(self) -> tuple[Publication, ...]:
         """The sets of tools to publish in registries."""
-        return publications(self.agents.exports, self.tools.publish)
+        exports = self.agents.exports.items()
+        found = [Publication(agent, name, export) for agent, sets in exports for name, export in sets.items()]
+        found += [Publication("", name, settings) for name, settings in self.tools.publish.items()]
+        return tuple(each for each in found if each.settings.publish_to)
 
     @property
     def workspace_path(self) -> Path:

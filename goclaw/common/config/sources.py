@@ -153,13 +153,15 @@ class EnvironmentSource(SettingsSource):
         ours = {name for name, text in environ.items() if name.startswith(PREFIX) and text.strip()} - NO_KEYS
         for variable in sorted(ours, key=lambda name: (name.count("__"), name)):
             name = variable.removeprefix(PREFIX)
-            if _is_service_link(name):
+            # Kubernetes and old Docker links describe a service called "goclaw" with GOCLAW_PORT_…, GOCLAW_SERVICE_….
+            if name in ("PORT", "NAME") or name.startswith(("PORT_", "SERVICE_")):
                 continue
-            path = key_path(name)
-            if path is None:
-                self.problems.append(f"env {variable}: {_unknown_variable(variable)}")
-            else:
+            if path := key_path(name):
                 self.set_text(path, environ[variable].strip(), f"env {variable}")
+            else:
+                meant = closest(variable, variable_names())
+                hint = f"did you mean `{meant}`?" if meant else "`goclaw config schema` lists them all"
+                self.problems.append(f"env {variable}: unknown key; {hint}")
 
 
 def key_path(name: str) -> tuple[str, ...] | None:
@@ -192,16 +194,6 @@ def ollama_url(text: str) -> str:
         return text
     has_port = text.rpartition(":")[2].isdigit() and not text.endswith("]")
     return f"http://{text}" if has_port else f"http://{text}:{_OLLAMA_PORT}"
-
-
-def _unknown_variable(variable: str) -> str:
-    meant = closest(variable, variable_names())
-    return f"unknown key; did you mean `{meant}`?" if meant else "unknown key; `goclaw config schema` lists them all"
-
-
-def _is_service_link(name: str) -> bool:
-    # Kubernetes and old Docker links describe a service called "goclaw" with GOCLAW_PORT_… and GOCLAW_SERVICE_….
-    return name in ("PORT", "NAME") or name.startswith(("PORT_", "SERVICE_"))
 
 
 _COMMON_FORMS: Mapping[str, Callable[[str], str]] = {

@@ -178,13 +178,14 @@ def open_state(config: Config) -> Iterator[None]:
             f"{config.socket_path}: too long for a socket ({MAX_SOCKET_PATH} bytes); choose a shorter `state_dir`"
         )
     make_private(folder)
-    try:
+    with _in_words(folder):
         lock = os.open(lock_path(config), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise StateError(unusable(folder, error)) from None
     try:
         _lock(lock, folder)
-        _sign(lock, folder)
+        signature = f"{os.getpid()}\n".encode()
+        with _in_words(folder):
+            os.pwrite(lock, signature, 0)
+            os.ftruncate(lock, len(signature))
         with suppress(OSError):  # left by a daemon that was killed: a socket means that one answers
             config.socket_path.unlink()
         yield
@@ -194,11 +195,10 @@ def open_state(config: Config) -> Iterator[None]:
         os.close(lock)
 
 
-def _sign(lock: int, folder: Path) -> None:
-    signature = f"{os.getpid()}\n".encode()
+@contextmanager
+def _in_words(folder: Path) -> Iterator[None]:
     try:
-        os.pwrite(lock, signature, 0)
-        os.ftruncate(lock, len(signature))
+        yield
     except OSError as error:
         raise StateError(unusable(folder, error)) from None
 
@@ -217,13 +217,9 @@ def commit_upgrade(config: Config) -> None:
     Raises:
         StateError: the file cannot be removed.
     """
-    try:
+    with _in_words(config.state_dir), suppress(FileNotFoundError):
         (config.state_dir / UPGRADE_UNCOMMITTED).unlink()
         flush(config.state_dir)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StateError(unusable(config.state_dir, error)) from None
 
 
 def running_pid(config: Config) -> int | None:
@@ -280,11 +276,9 @@ def make_private(folder: Path, inner: str = "") -> None:
     Raises:
         StateError: it cannot be made or changed.
     """
-    try:
+    with _in_words(folder):
         _make_private(folder)
         (folder / inner).mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StateError(unusable(folder, error)) from None
 
 
 def unusable(folder: Path, error: OSError) -> str:

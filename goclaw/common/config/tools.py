@@ -33,23 +33,8 @@ _EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
 """Characters that `ssh` expands in file names."""
 
 FOR_PEOPLE_ONLY = (
-    "approvals",
-    "approve",
-    "clear",
-    "cleartool",
-    "compact",
-    "deny",
-    "forget",
-    "mode",
-    "new",
-    "pair",
-    "pause",
-    "remind",
-    "resume",
-    "schedule",
-    "start",
-    "stop",
-    "tool",
+    *("approvals", "approve", "clear", "cleartool", "compact", "deny", "forget", "mode", "new", "pair", "pause"),
+    *("remind", "resume", "schedule", "start", "stop", "tool"),
 )
 """They decide what the agent may do, or wait for the very turn that gives them."""
 
@@ -197,8 +182,7 @@ class CliToolSettings(Section):
     """A tool that runs one command, contained like those of `exec`; the model adds arguments to it."""
 
     command: Program = Field(
-        description="The program: a name, or a path; `./lint.sh` lies in the workspace.",
-        examples=["golangci-lint"],
+        description="The program: a name, or a path; `./lint.sh` lies in the workspace.", examples=["golangci-lint"]
     )
     args: Words = Field((), description="Its first arguments, one word each; the model's arguments follow.")
     description: str = Field(
@@ -344,14 +328,12 @@ class ToolsSettings(Section):
         ),
     )
     publish: dict[str, PublishSettings] = Field(
-        default_factory=dict,
-        description="Published sets of tools, by name; agents publish theirs in `exports`.",
+        default_factory=dict, description="Published sets of tools, by name; agents publish theirs in `exports`."
     )
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")
     network: NetworkSettings = Field(
-        default_factory=NetworkSettings,
-        description="Network access of tools, in addition to the sandbox's rules.",
+        default_factory=NetworkSettings, description="Network access of tools, in addition to the sandbox's rules."
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
     write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")

@@ -6,10 +6,10 @@ import.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from unicodedata import category
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -33,27 +33,28 @@ _DURATION = re.compile(
 _NO_DURATION = "should be a time such as `45s`, `2m` or `1h30m`, or a number of seconds"
 
 
-def require(pattern: str, problem: str) -> AfterValidator:
-    """Return the check that a text or a secret has this form; `problem` is the error otherwise."""
+def require_that(holds: Callable[[Any], object], problem: str) -> AfterValidator:
+    """Return the check that `holds` is true of a value; `problem` is the error otherwise."""
 
-    def check(value: str | SecretStr) -> str | SecretStr:
-        text = value if isinstance(value, str) else value.get_secret_value()
-        if not re.fullmatch(pattern, text):
+    def check(value: Any) -> Any:
+        if not holds(value):
             raise ValueError(problem)
         return value
 
     return AfterValidator(check)
+
+
+def require(pattern: str, problem: str) -> AfterValidator:
+    """Return the check that a text or a secret has this form; `problem` is the error otherwise."""
+    return require_that(
+        lambda value: re.fullmatch(pattern, value.get_secret_value() if isinstance(value, SecretStr) else value),
+        problem,
+    )
 
 
 def require_names(pattern: str, problem: str) -> AfterValidator:
     """Return the check that the keys of a mapping have this form; `problem` is the error otherwise."""
-
-    def check(value: dict[str, object]) -> dict[str, object]:
-        if not all(re.fullmatch(pattern, name) for name in value):
-            raise ValueError(problem)
-        return value
-
-    return AfterValidator(check)
+    return require_that(lambda value: all(re.fullmatch(pattern, name) for name in value), problem)
 
 
 def _split(value: object) -> object:
@@ -62,19 +63,13 @@ def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def _upper(value: object) -> object:
-    return value.upper() if isinstance(value, str) else value
-
-
-def _check_url(value: str) -> str:
+def is_web_address(text: str) -> bool:
+    """Whether a text is an http(s) address that names a host."""
     try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("should be a URL like http://host:port")
-    return value.rstrip("/")
+        return False
 
 
 def _seconds(value: object) -> object:
@@ -90,12 +85,6 @@ def _seconds(value: object) -> object:
     if not text or found is None:
         raise ValueError(_NO_DURATION)
     return sum(float(number or 0) * unit for number, unit in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
-
-
-def _check_group(value: int) -> int:
-    if value >= 0:
-        raise ValueError("should be a group's id, which is negative; people belong in users.json")
-    return value
 
 
 def _check_network(value: str) -> str:
@@ -145,18 +134,10 @@ def absolute(value: Path, base: Path = Path()) -> Path:
     return found
 
 
-def _check_environment(value: dict[str, str]) -> dict[str, str]:
+def _refuse_loaders(value: dict[str, str]) -> dict[str, str]:
     if loaders := [name for name in value if _LOADED.fullmatch(name)]:
         raise ValueError(f"should not set {loaders[0]}: it makes every command run another program first")
-    if any("\0" in text for text in value.values()):
-        raise ValueError("should contain no NUL characters")
     return value
-
-
-def _refuse_nul(words: tuple[str, ...]) -> tuple[str, ...]:
-    if any("\0" in word for word in words):
-        raise ValueError("should contain no NUL characters")
-    return words
 
 
 def _check_program(command: str) -> str:
@@ -179,11 +160,15 @@ OneOrMore = BeforeValidator(_split)
 Names = Annotated[tuple[str, ...], OneOrMore]
 Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
 """Which tools: see `goclaw.common.core.selection`."""
-Words = Annotated[tuple[str, ...], AfterValidator(_refuse_nul)]
+_NO_NUL = "should contain no NUL characters"
+Words = Annotated[tuple[str, ...], require_that(lambda words: "\0" not in "".join(words), _NO_NUL)]
 """Arguments of a program, a word each."""
 Program = Annotated[str, AfterValidator(_check_program)]
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
-GroupId = Annotated[int, AfterValidator(_check_group)]
+GroupId = Annotated[
+    int,
+    require_that(lambda group: group < 0, "should be a group's id, which is negative; people belong in users.json"),
+]
 
 
 class GroupSettings(Section):
@@ -242,7 +227,11 @@ UrlPath = Annotated[
         "should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`",
     ),
 ]
-Url = Annotated[str, AfterValidator(_check_url)]
+Url = Annotated[
+    str,
+    require_that(is_web_address, "should be a URL like http://host:port"),
+    AfterValidator(lambda url: url.rstrip("/")),
+]
 Spec = Annotated[str, require(r"[^:\s]+:\S+", "should be `provider:model`, such as openai-chat:whisper-1")]
 ModelName = Annotated[
     str,
@@ -276,8 +265,16 @@ def _refuse_variables(value: Path) -> Path:
 Folder = Annotated[Path, AfterValidator(_refuse_variables), AfterValidator(absolute)]
 Files = Annotated[tuple[Folder, ...], OneOrMore]
 VARIABLE_NAMES = require_names("[A-Za-z_][A-Za-z0-9_]*", "should have names of letters, digits and `_`")
-Environment = Annotated[dict[str, str], VARIABLE_NAMES, AfterValidator(_check_environment)]
-Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+Environment = Annotated[
+    dict[str, str],
+    VARIABLE_NAMES,
+    AfterValidator(_refuse_loaders),
+    require_that(lambda variables: "\0" not in "".join(variables.values()), _NO_NUL),
+]
+Level = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+]
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
@@ -290,13 +287,7 @@ Workplace = Literal["own", "shared"]
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 """Handling of a message that comes while a turn of its session runs; `sessions.queueing` describes it."""
 Point = Literal[
-    "pre_tool",
-    "post_tool",
-    "post_tool_failure",
-    "session_start",
-    "before_compaction",
-    "message_in",
-    "message_out",
+    "pre_tool", "post_tool", "post_tool_failure", "session_start", "before_compaction", "message_in", "message_out"
 ]
 """Events that hooks are called for."""
 Answer = Literal["run", "ask", "refuse"]

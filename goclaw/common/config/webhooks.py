@@ -7,11 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from goclaw.common.config.keys import Loc, what_helps
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, OneOrMore, Secret, Selection, require
+from goclaw.common.config.values import (
+    Duration,
+    ModelName,
+    OneOrMore,
+    Secret,
+    Selection,
+    is_web_address,
+    require,
+    require_that,
+)
 from goclaw.common.core.events import Address
 
 HOOKS = "/hooks/"
@@ -26,28 +35,9 @@ _OPTIONS = ("session", "agent", "model", "tools", "budget", "seconds", "ask")
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-goclaw-token"})
 
 
-def _refuse_credentials(name: str) -> str:
-    if name.lower() in _CREDENTIALS:
-        raise ValueError("should not be a header that carries a secret")
-    return name
-
-
-def _check_template(text: str) -> str:
-    if not text.strip() or len(text) > MAX_TEMPLATE:
-        raise ValueError(f"should be a text of at most {MAX_TEMPLATE:,} characters")
-    return text
-
-
-def _check_url(value: SecretStr) -> SecretStr:
-    try:
-        parts = urlsplit(value.get_secret_value())
-        is_named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
-        usable = parts.scheme in ("http", "https") and is_named
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("should be a URL like https://host/path, without a user name")
-    return value
+def _is_address_without_user(secret: SecretStr) -> bool:
+    text = secret.get_secret_value()
+    return is_web_address(text) and "@" not in urlsplit(text).netloc
 
 
 EndpointName = Annotated[
@@ -67,7 +57,7 @@ CallerSecret = Annotated[
 HeaderName = Annotated[
     str,
     require(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", "should be the name of a header, such as X-Request-Id"),
-    AfterValidator(_refuse_credentials),
+    require_that(lambda name: name.lower() not in _CREDENTIALS, "should not be a header that carries a secret"),
 ]
 HeaderNames = Annotated[tuple[HeaderName, ...], OneOrMore]
 UserKey = Annotated[
@@ -82,8 +72,16 @@ ResultTarget = Annotated[
     ),
 ]
 """Where results go: a chat, or a name of `notify`."""
-WebhookTemplate = Annotated[str, AfterValidator(_check_template)]
-SecretUrl = Annotated[Secret, AfterValidator(_check_url)]
+WebhookTemplate = Annotated[
+    str,
+    require_that(
+        lambda text: text.strip() and len(text) <= MAX_TEMPLATE,
+        f"should be a text of at most {MAX_TEMPLATE:,} characters",
+    ),
+]
+SecretUrl = Annotated[
+    Secret, require_that(_is_address_without_user, "should be a URL like https://host/path, without a user name")
+]
 """A URL that often holds a token, so it is kept out of logs."""
 
 
@@ -170,18 +168,15 @@ def contradictions(
 ) -> Iterator[tuple[Loc, str]]:
     """Yield contradictions between valid values: the place, and the fault. `alerted`: `alerts.notify`."""
     for name, hook in webhooks.items():
-        yield from ((("webhooks", name, *loc), why) for loc, why in _of_webhook(hook, targets))
+        loc: Loc = ("webhooks", name)
+        if (hook.message is None) == (hook.task is None):
+            yield loc, "should have either `message` or `task`"
+        if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
+            yield (*loc, odd[0]), "is only for a task, but this is a message; remove it"
+        yield from (((*loc, *inner), why) for inner, why in of_target(hook.to, targets, ask=hook.ask))
     for index, name in enumerate(alerted):
         if name not in targets:
             yield ("alerts", "notify", index), f"unknown target `{name}` (notify){what_helps(name, targets)}"
-
-
-def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> Iterator[tuple[Loc, str]]:
-    if (hook.message is None) == (hook.task is None):
-        yield (), "should have either `message` or `task`"
-    if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
-        yield (odd[0],), "is only for a task, but this is a message; remove it"
-    yield from of_target(hook.to, targets, ask=hook.ask)
 
 
 def of_target(to: str | None, targets: Mapping[str, NotifyTarget], *, ask: bool) -> Iterator[tuple[Loc, str]]:

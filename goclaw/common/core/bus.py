@@ -249,28 +249,23 @@ class Bus:
         """
         # Waits for nothing where `state` was asked for before: no event comes between the two.
         async with self._reading(session):
-            with self._following(session, client, position) as following:
-                yield following
+            self.forget_pasts()
+            subscription = _Subscription(session)
+            buffer = self._pasts.setdefault(session, ReplayBuffer(self._clock)) if client else None
+            missed = buffer.since(position) if buffer else None
+            begins = position if missed is not None else buffer.end if buffer else NOWHERE
+            visit = buffer.enter(client, begins) if buffer else 0
+            self._subscriptions.add(subscription)
+            try:
+                past = missed or ()
+                yield Following(begins, missed is not None, subscription.numbered(past), subscription.end, past)
+            finally:
+                self._subscriptions.discard(subscription)
+                if buffer:
+                    buffer.leave(client, visit)
 
     def _reading(self, session: str | None) -> AbstractAsyncContextManager[None]:
         return nullcontext() if self._others is None or session is None else self._others.reading(session)
-
-    @contextmanager
-    def _following(self, session: str, client: str, position: Position) -> Iterator[Following]:
-        self.forget_pasts()
-        subscription = _Subscription(session)
-        buffer = self._pasts.setdefault(session, ReplayBuffer(self._clock)) if client else None
-        missed = buffer.since(position) if buffer else None
-        begins = position if missed is not None else buffer.end if buffer else NOWHERE
-        visit = buffer.enter(client, begins) if buffer else 0
-        self._subscriptions.add(subscription)
-        try:
-            past = missed or ()
-            yield Following(begins, missed is not None, subscription.numbered(past), subscription.end, past)
-        finally:
-            self._subscriptions.discard(subscription)
-            if buffer:
-                buffer.leave(client, visit)
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
         """Record that `client` has shown everything up to event `number` of the session."""
@@ -310,5 +305,3 @@ class Bus:
                 view = self._views.get(event.session)
                 if view is not None:
                     view.record(event)
-            case _:
-                pass

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 _MAX_PAIRS = 500_000
 """Lines that changed on one side times those on the other: of more, difflib may need hours."""
@@ -36,8 +37,8 @@ def unified_diff(before: Sequence[str], after: Sequence[str], names: tuple[str, 
 
 def _common(some: Sequence[str], others: Sequence[str]) -> int:
     """Return the number of equal lines at the beginning."""
-    return next((number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
-                min(len(some), len(others)))  # fmt: skip
+    equal = takewhile(lambda pair: pair[0] == pair[1], zip(some, others, strict=False))
+    return sum(1 for _ in equal)
 
 
 def _range(first: int, count: int) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, islice
 from types import MethodType
 from typing import Any
 
@@ -74,15 +75,11 @@ def _whole_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         elif token.type == "inline":
             row.append(token)
         elif token.type == "tr_close" and row and row[0].map:
-            _join_extra_cells(row, getLine(state, row[0].map[0]).strip())
+            line = getLine(state, row[0].map[0]).strip()
+            cells = [cell.strip() for cell in escapedSplit(line.removeprefix("|"))]
+            if beyond := [cell for cell in cells[len(row) :] if cell]:
+                row[-1].content = " | ".join([cells[len(row) - 1], *beyond])
     return True
-
-
-def _join_extra_cells(row: Sequence[Token], line: str) -> None:
-    cells = [cell.strip() for cell in escapedSplit(line.removeprefix("|"))]
-    beyond = [cell for cell in cells[len(row) :] if cell]
-    if beyond:
-        row[-1].content = " | ".join([cells[len(row) - 1], *beyond])
 
 
 def _harden_line_breaks(state: StateCore) -> None:
@@ -105,20 +102,11 @@ class GrowingMarkdown:
         tokens = (parser or markdown_parser()).parse(self.rest)
         starts = [(at, token.map[0]) for at, token in enumerate(tokens) if token.level == 0 and token.map]
         last, first_line = starts[-1] if starts else (0, 0)
-        growing = self.rest[_offset_of_line(self.rest, first_line) :]
+        ends = chain((0,), (found.end() for found in _LINE_END.finditer(self.rest)))
+        growing = self.rest[next(islice(ends, first_line, None), len(self.rest)) :]
         # Until its first line is whole, what looks like a new block may yet belong to the one before (`#` and `#1`);
         # a table is one by its second line.
         if last and len(_LINE_END.findall(growing)) >= (2 if tokens[last].type == "table_open" else 1):
             self.rest = growing
             return tokens[:last], tokens[last:]
         return (), tokens
-
-
-def _offset_of_line(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line):
-        end = _LINE_END.search(text, at)
-        if end is None:
-            return len(text)
-        at = end.end()
-    return at

@@ -258,6 +258,4 @@ def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
                 outside = (piece.provenance for piece in pieces if not piece.is_own)
                 kinds = (provenance.kind if provenance else SourceKind.UNKNOWN for provenance in outside)
                 found.update(SourceKind.DOCUMENT if kind is SourceKind.FILE else kind for kind in kinds)
-            case _:
-                pass
     return frozenset(found)

@@ -10,7 +10,6 @@ import json
 import os
 import site
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, field, replace
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -114,7 +113,8 @@ def stamp_of_host() -> str:
     names = sorted(
         {
             entry
-            for folder in _own_folders()
+            for folder in own_path()
+            if folder.endswith(("/site-packages", "/dist-packages"))  # the two names that Pythons give them
             for entry in _list_folder(folder)
             if entry.endswith((".dist-info", ".egg-info"))
         }
@@ -203,11 +203,6 @@ class _Active:
 
 
 _ACTIVE = _Active()
-
-
-def _own_folders() -> Iterator[str]:
-    """Yield the folders of installed packages on our part of the path, by the two names that Pythons give them."""
-    yield from (entry for entry in own_path() if entry.endswith(("/site-packages", "/dist-packages")))
 
 
 def _list_folder(folder: str) -> list[str]:

@@ -32,10 +32,15 @@ def record(cls: type[T]) -> type[T]:
     made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     all_of_it = fields(made)
     values = _values([each.name for each in all_of_it if each.compare])
+
+    def same(self: Any, other: Any) -> Any:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
     shared = {
         "__init__": _init(made, all_of_it),
         "__repr__": _repr,
-        **_comparison(values),
+        "__eq__": same,
+        "__hash__": lambda self: hash(values(self)),
         "__setstate__": _restore,
     }
     for name, method in shared.items():
@@ -85,13 +90,6 @@ def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     get = attrgetter(*names)
     # Of a single name it gives the bare value.
     return get if len(names) > 1 else lambda instance: (get(instance),)
-
-
-def _comparison(values: Callable[[Any], tuple[Any, ...]]) -> Mapping[str, Callable[..., Any]]:
-    def same(self: Any, other: Any) -> Any:
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
-
-    return {"__eq__": same, "__hash__": lambda self: hash(values(self))}
 
 
 @recursive_repr()

@@ -4,7 +4,7 @@ What picks is anything but `-…`; without such a part everything is picked that
 picks nothing. Pure: which tools there are, and which tags they carry, is for the caller to know.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from goclaw.common.core.catalog import ALIASES
@@ -116,17 +116,11 @@ def cycle(sets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
             return (*path[path.index(name) :], name)
         if name in done or name not in sets:
             return ()
-        for inner in _sets_in(sets[name]):
-            if found := follow(inner, (*path, name)):
+        for part in sets[name]:
+            inner = part.removeprefix(NOT)
+            if inner.startswith(SET) and (found := follow(inner.removeprefix(SET), (*path, name))):
                 return found
         done.add(name)
         return ()
 
     return next((found for name in sets if (found := follow(name, ()))), ())
-
-
-def _sets_in(selection: Sequence[str]) -> Iterator[str]:
-    for part in selection:
-        rest = part.removeprefix(NOT)
-        if rest.startswith(SET):
-            yield rest.removeprefix(SET)

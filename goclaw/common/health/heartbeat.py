@@ -72,20 +72,17 @@ class HeartbeatMonitor:
         if self._heartbeat.beats == self._heard:
             self._missed += 1
             if self._missed == STUCK_LOOKS:
-                self._report()
+                task = asyncio.current_task(self._loop)
+                log.error(
+                    "the event loop has been stuck for %g s, in %s: nobody is answered until it goes on",
+                    STUCK_LOOKS * LOOK_SECONDS,
+                    task.get_name() if task else "no task",
+                    extra={"stack": thread_stacks()},
+                )
             return
         if self._missed >= STUCK_LOOKS:
             log.warning("the event loop goes on after %g s", self._missed * LOOK_SECONDS)
         self._heard, self._missed = self._heartbeat.beats, 0
-
-    def _report(self) -> None:
-        task = asyncio.current_task(self._loop)
-        log.error(
-            "the event loop has been stuck for %g s, in %s: nobody is answered until it goes on",
-            STUCK_LOOKS * LOOK_SECONDS,
-            task.get_name() if task else "no task",
-            extra={"stack": thread_stacks()},
-        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Reading of the log files: the newest lines, by severity, session and turn."""
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -57,18 +58,11 @@ def last_lines(path: Path, newest: Iterable[bytes], count: int, wanted: Wanted) 
     `newest`: the lines of the file at `path`. Reads the disk.
     """
     found = deque(filter(wanted, newest), maxlen=count)
-    for older in _older(path):
+    rotated = (path.with_name(f"{path.name}.{number}") for number in itertools.count(1))
+    for older in itertools.takewhile(Path.exists, rotated):
         if len(found) == count:
             break
         with older.open("rb") as file:
             lines = (line.rstrip(b"\n") for line in file)
             found.extendleft(reversed(deque(filter(wanted, lines), maxlen=count - len(found))))
     return list(found)
-
-
-def _older(path: Path) -> Iterator[Path]:
-    """Yield rotated log files, newest first."""
-    number = 1
-    while (older := path.with_name(f"{path.name}.{number}")).exists():
-        yield older
-        number += 1

@@ -8,12 +8,12 @@ Code that works for a turn binds its ids (`structlog.contextvars`): the lanes `t
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, TextIO
+from typing import TextIO
 
 from structlog.contextvars import get_contextvars
 
@@ -102,7 +102,9 @@ class _Writer(logging.Handler):
         super().__init__()
         self._file = file
         self._terminal = terminal
-        self._line_for_people = _line_for(terminal)
+        is_colourful = terminal is not None and terminal.isatty()
+        plain = journal_line if terminal and is_journal(terminal) else plain_line
+        self._line_for_people = coloured_line if is_colourful else plain
         self._waiting: SimpleQueue[logging.LogRecord | Event] = SimpleQueue()
         """Records, and events that are set when all before them is written."""
         self._hurry = Event()
@@ -192,13 +194,6 @@ class _Writer(logging.Handler):
             return json_line(event), self._line_for_people(event) if self._terminal else ""
         except Exception as error:  # a supervisor: one odd value (a number that JSON has not, say) must not end the log
             return self._lines(_warning("a log line of %s cannot be formatted: %s", record.name, type(error).__name__))
-
-
-def _line_for(terminal: TextIO | None) -> Callable[[Mapping[str, Any]], str]:
-    """Return how a record reads where `terminal` shows it: in colours, with priorities, or plain."""
-    if terminal and terminal.isatty():
-        return coloured_line
-    return journal_line if terminal and is_journal(terminal) else plain_line
 
 
 def _warning(text: str, *arguments: object) -> logging.LogRecord:

@@ -31,7 +31,8 @@ class Readiness:
 
     def public(self) -> dict[str, object]:
         """Return the answer for unauthenticated callers: no names of people, chats or machines."""
-        channels = {name: _first_words(line) for name, line in self.channels.items()}
+        # Details, which may contain names, follow a comma or the like.
+        channels = {name: re.split(r"[,:;(]", line, maxsplit=1)[0].strip()[:60] for name, line in self.channels.items()}
         return {"ready": self.ready, "problems": list(self.problems), "channels": channels}
 
 
@@ -65,8 +66,3 @@ class Probe:
         except StateError:
             return ("the database cannot be written; see `goclaw doctor` and the log",)
         return ()
-
-
-def _first_words(line: str) -> str:
-    """Return the beginning of a channel's line: details, which may contain names, follow a comma or the like."""
-    return re.split(r"[,:;(]", line, maxsplit=1)[0].strip()[:60]

@@ -85,7 +85,7 @@ def measure(config: Config) -> DiskUse:
         database=sum(_size(path.with_name(path.name + ending)) for path in databases for ending in ("", "-wal")),
         media=sum(_sizes(state / "blobs")),
         logs=sum(_sizes(state / "logs")),
-        free=shutil.disk_usage(_existing(state)).free,
+        free=shutil.disk_usage(next(path for path in (state, *state.parents) if path.exists())).free,
     )
 
 
@@ -106,10 +106,6 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:
         return 0
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 _OF_SQLITE = {

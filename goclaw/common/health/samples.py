@@ -1,16 +1,14 @@
 """Samples of the daemon's last hour, for plots. Taken only where there is a page that shows them."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
+from goclaw.common.health.resources import resident_memory
 
 EVERY_SECONDS = 30.0
 MAX_SAMPLES = 120
-_STATM = Path("/proc/self/statm")
 
 
 @record
@@ -43,8 +41,4 @@ class Samples:
 
 def resident_megabytes() -> float:
     """Return the memory that the process has; 0 where the system does not say."""
-    try:
-        pages = int(_STATM.read_text().split()[1])
-    except OSError:
-        return 0.0  # not Linux
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return (resident_memory() or 0) / 1e6

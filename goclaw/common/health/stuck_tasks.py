@@ -12,7 +12,6 @@ import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable
-from types import FrameType
 from typing import Any, TypeVar
 
 from goclaw.common.core.clock import Clock
@@ -112,16 +111,14 @@ def _place(task: "asyncio.Task[Any]") -> str:
     while (frame := _first(awaited, "cr_frame", "gi_frame", "ag_frame")) is not None:
         frames.append(frame)
         awaited = _first(awaited, "cr_await", "gi_yieldfrom", "ag_await")
-    return f"{_text(frames)}  {'is about to run' if awaited is None else f'waits for {type(awaited).__name__}'}\n"
+    stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames).format()
+    ends = "is about to run" if awaited is None else f"waits for {type(awaited).__name__}"
+    return f"{''.join(stack)}  {ends}\n"
 
 
 def _first(awaited: Any, *names: str) -> Any:
     """Return the first of these attributes: coroutines, generators and asynchronous generators name them apart."""
     return next((value for name in names if (value := getattr(awaited, name, None)) is not None), None)
-
-
-def _text(frames: list[FrameType]) -> str:
-    return "".join(traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames).format())
 
 
 def _list(names: list[str]) -> str:

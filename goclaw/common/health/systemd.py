@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 
 from goclaw.common.core.clock import Clock
 
@@ -63,8 +64,7 @@ class Notifier:
     def _send(self, message: bytes) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
             line.setblocking(False)
-            try:
+            with suppress(BlockingIOError):
                 line.sendto(message, self._address)
-            except BlockingIOError:
-                return False
-        return True
+                return True
+        return False

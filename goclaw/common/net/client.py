@@ -79,8 +79,11 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
     environment = await asyncio.to_thread(read_environment)
+    # As many as this process has file descriptors for.
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    within = MAX_CONNECTIONS if allowed == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, allowed - OTHER_FILES)
     async with aiohttp.ClientSession(
-        connector=FreshestFirst(limit=_connections()),
+        connector=FreshestFirst(limit=max(OTHER_FILES, within)),
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
         # Each one costs every request a chain of calls: only what this process needs.
@@ -90,14 +93,6 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
         ],
     ) as session:
         yield session
-
-
-def _connections() -> int:
-    """Return how many connections this process has file descriptors for."""
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY:
-        return MAX_CONNECTIONS
-    return max(OTHER_FILES, min(MAX_CONNECTIONS, allowed - OTHER_FILES))
 
 
 async def stay_on_loopback(

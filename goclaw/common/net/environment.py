@@ -72,7 +72,7 @@ def read_environment() -> NetworkEnvironment | None:
     Raises:
         ConfigError: a proxy has no address that can be used. To go past it could reveal the caller to servers.
     """
-    logins = _logins(_netrc_path())
+    logins = _logins()
     proxies = {}
     for scheme, address in getproxies().items():
         if scheme not in ("http", "https", "ws", "wss"):
@@ -99,17 +99,14 @@ def _proxy(scheme: str, address: str) -> URL:
     return proxy
 
 
-def _netrc_path() -> Path | None:
-    try:
-        return Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
-    except RuntimeError:
-        return None  # a user without a home
-
-
-def _logins(path: Path | None) -> dict[str, Login]:
+def _logins() -> dict[str, Login]:
     """Return the login of each server that has an entry of its own."""
     try:
-        entries = netrc.netrc(str(path)).hosts if path else {}
+        path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+    except RuntimeError:
+        return {}  # a user without a home
+    try:
+        entries = netrc.netrc(str(path)).hosts
     except FileNotFoundError as error:
         if "NETRC" in os.environ:
             log.warning("%s: cannot be read: %s", path, error.strerror)

@@ -22,7 +22,7 @@ from threading import Event
 from typing import TypeVar
 
 from goclaw.common.core.clock import RealClock
-from goclaw.common.workspace.described import FileChanged
+from goclaw.common.workspace.described import FileChanged, status_at
 from goclaw.errors import ToolError
 
 _NEW_FILE = 0o666
@@ -67,7 +67,7 @@ def create(folder: int, name: str, data: bytes) -> bool:
     Raises:
         OSError: nothing was changed.
     """
-    if _is_taken(folder, name):  # a look saves writing megabytes for nothing; the link below decides
+    if status_at(folder, name):  # a look saves writing megabytes for nothing; the link below decides
         return False
     temporary = _write_new(folder, data, _PRIVATE_FILE)
     try:
@@ -122,14 +122,6 @@ def _fill(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
 def _drop(folder: int, temporary: str) -> None:
     with suppress(FileNotFoundError):  # it may have been renamed
         os.unlink(temporary, dir_fd=folder)
-
-
-def _is_taken(folder: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _link_name(folder: int, temporary: str, name: str) -> None:

@@ -94,40 +94,32 @@ def rank_paths(candidates: Sequence[PathCandidate], begun: str, limit: int) -> l
     the whole path.
     """
     said = _fold(begun)
-    rank = _Ranking(said).rank
+    # Each step ends at the first letter that it looks for: there is one way only, and no backtracking.
+    steps = [f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in said]
+    scattered = re.compile("(?s)" + "".join(steps)) if len(said) > 1 else None
     shows_hidden = said.startswith(".") or "/." in said
     fitting = (
         (found, candidate.path)
         for candidate in candidates
-        if (shows_hidden or not candidate.is_hidden) and (found := rank(candidate)) is not None
+        if (shows_hidden or not candidate.is_hidden) and (found := _rank(candidate, said, scattered)) is not None
     )
     return [path for _, path in heapq.nsmallest(limit, fitting)]
 
 
-class _Ranking:
-    """How well candidates fit the input."""
-
-    def __init__(self, said: str) -> None:
-        self._said = said
-        # Each step ends at the first letter that it looks for: there is one way only, and no backtracking.
-        steps = [f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in said]
-        self._scattered = re.compile("(?s)" + "".join(steps)) if len(said) > 1 else None
-
-    def rank(self, candidate: PathCandidate) -> _Rank | None:
-        """None for what does not fit."""
-        said = self._said
-        target = candidate.folded if "/" in said else candidate.name
-        size = 0 if not said or said.endswith("/") else len(target)
-        if target.startswith(said):
-            return 0, size, candidate.depth
-        if said in target:
-            return 1, size, candidate.depth
-        if said in candidate.folded:
-            return 2, candidate.depth, size
-        for group, text in ((3, candidate.name), (4, candidate.folded)):
-            if self._scattered and (found := self._scattered.match(text)):
-                return group, found.end() - text.index(said[0]), candidate.depth
-        return None
+def _rank(candidate: PathCandidate, said: str, scattered: re.Pattern[str] | None) -> _Rank | None:
+    """Return how well a candidate fits the input; None: it does not. `scattered`: the letters in this order."""
+    target = candidate.folded if "/" in said else candidate.name
+    size = 0 if not said or said.endswith("/") else len(target)
+    if target.startswith(said):
+        return 0, size, candidate.depth
+    if said in target:
+        return 1, size, candidate.depth
+    if said in candidate.folded:
+        return 2, candidate.depth, size
+    for group, text in ((3, candidate.name), (4, candidate.folded)):
+        if scattered and (found := scattered.match(text)):
+            return group, found.end() - text.index(said[0]), candidate.depth
+    return None
 
 
 def _candidates(paths: Sequence[str]) -> list[PathCandidate]:

@@ -98,6 +98,14 @@ def describe(name: str, found: os.stat_result) -> Stat:
     )
 
 
+def status_at(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a name in a folder descriptor, a link's own; None: nothing has the name."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
 def version_of(found: os.stat_result) -> FileStamp:
     """Return the version of a file."""
     return FileStamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)

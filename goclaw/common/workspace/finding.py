@@ -145,16 +145,12 @@ def _match_names(sight: Sight, below: str, parts: list[str], depth: int) -> Iter
         if part == "**":
             if is_folder and not name.startswith("."):
                 yield from _match(sight, path, parts, depth - 1)
-        elif not _fits(name, part):
+        elif not fnmatchcase(name, part) or (name.startswith(".") and not part.startswith(".")):
             continue
         elif rest and is_folder:
             yield from _match(sight, path, rest, depth - 1)
         elif not rest and found is not None:
             yield GlobMatch(path, found.st_size, found.st_mtime, inode_of(found))
-
-
-def _fits(name: str, part: str) -> bool:
-    return fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 
 
 def _describe(entry: os.DirEntry[str]) -> Name | None:

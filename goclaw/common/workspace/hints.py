@@ -119,7 +119,8 @@ def _are_local(folders: Iterable[str]) -> bool:
     kinds = dict(map(_mount, filter(None, text.split("\n"))))  # what was mounted later hides what is below
     # The innermost comes first.
     mounts = sorted(kinds, key=len, reverse=True)
-    return all(kinds.get(_mount_of(f"{folder}/", mounts)) in LOCAL_FILE_SYSTEMS for folder in folders)
+    places = (next(filter(f"{folder}/".startswith, mounts), "/") for folder in folders)
+    return all(kinds.get(place) in LOCAL_FILE_SYSTEMS for place in places)
 
 
 def _mount(line: str) -> tuple[str, str]:
@@ -127,7 +128,3 @@ def _mount(line: str) -> tuple[str, str]:
     placed, _, described = line.partition(" - ")
     place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), placed.split(" ")[4])
     return f"{place.rstrip('/')}/", described.split(" ")[0]
-
-
-def _mount_of(folder: str, mounts: Iterable[str]) -> str:
-    return next(filter(folder.startswith, mounts), "/")

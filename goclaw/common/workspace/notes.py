@@ -50,7 +50,8 @@ class Notes:
             return False
         if self.viewer is None:
             return any(self.folder.glob("*"))
-        return _is_name(self.viewer) and (self.folder / self.viewer).is_dir()
+        is_name = "/" not in self.viewer and "\0" not in self.viewer and self.viewer not in ("", ".", "..")
+        return is_name and (self.folder / self.viewer).is_dir()
 
     def shows(self, key: str) -> bool:
         """Whether the notes of this person may be seen."""
@@ -89,10 +90,6 @@ class Notes:
             raise
         finally:
             os.close(folder)
-
-
-def _is_name(key: str) -> bool:
-    return "/" not in key and "\0" not in key and key not in ("", ".", "..")
 
 
 def _make(path: Path) -> bool:

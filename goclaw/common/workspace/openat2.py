@@ -7,6 +7,7 @@ profile), a walk opens one component after the other and follows no symbolic lin
 import ctypes
 import errno
 import os
+import stat
 from functools import cache
 from pathlib import Path
 
@@ -102,11 +103,7 @@ def _open_component(name: str, flags: int, folder: int) -> int:
         if os.path.islink(f"/proc/self/fd/{folder}/{name}"):  # noqa: PTH114 -- a descriptor's path, not a file's
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
         raise
-    if flags & os.O_PATH and not flags & os.O_DIRECTORY and _is_link(found):
+    if flags & os.O_PATH and not flags & os.O_DIRECTORY and stat.S_ISLNK(os.fstat(found).st_mode):
         os.close(found)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     return found
-
-
-def _is_link(descriptor: int) -> bool:
-    return (os.fstat(descriptor).st_mode & 0o170000) == 0o120000

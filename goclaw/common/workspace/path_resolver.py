@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 
 from goclaw.common.core.records import record
+from goclaw.common.workspace.described import status_at
 from goclaw.common.workspace.forbidden_files import Denylist, Inode, inode_of
 from goclaw.common.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.common.workspace.openat2 import has_openat2, is_same_mount, open_beneath
@@ -156,7 +157,7 @@ class PathResolver:
         """Another name in the folder of a place where something is made."""
         place.resolver._allow(place.folder, name, crossed=place.crossed, making=True)
         path = posixpath.join(posixpath.dirname(place.path), name)
-        return replace(place, path=path, name=name, found=_stat(place.folder, name))
+        return replace(place, path=path, name=name, found=status_at(place.folder, name))
 
     def folder(self, name: str, flags: int = os.O_RDONLY) -> tuple[int, bool]:
         """Return a descriptor of the folder `name`, which is no link, and whether a mount point is on the way.
@@ -253,7 +254,7 @@ class PathResolver:
             folder, crossed = self._allow_or_close(folder, last, crossed=crossed, making=making)
             keep = False
             try:
-                found = _stat(folder, last)
+                found = status_at(folder, last)
                 if found is None and links and making:
                     raise _error(errno.ENOLINK, name)
                 if found is None or not (through_link and stat.S_ISLNK(found.st_mode)):
@@ -382,13 +383,6 @@ def _split(name: str) -> tuple[str, str]:
 def _tidy(path: str) -> str:
     # `..` behind a link is not what the text says; only the kernel knows.
     return path if ".." in path.split("/") else posixpath.normpath(path)
-
-
-def _stat(folder: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _target(folder: int, name: str) -> str:

@@ -149,12 +149,9 @@ def in_words(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ToolError(_error_sentence(error, path)) from error
-
-
-def _error_sentence(error: OSError, path: str) -> str:
-    words = _WORDS.get(error.errno or 0)
-    return words.format(path=path, beginning=path[:80]) if words else f"{path}: {error.strerror}"
+        words = _WORDS.get(error.errno or 0)
+        shown = words.format(path=path, beginning=path[:80]) if words else f"{path}: {error.strerror}"
+        raise ToolError(shown) from error
 
 
 CLOSE = 0.75

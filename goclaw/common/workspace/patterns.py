@@ -88,19 +88,17 @@ class Pattern:
         """Return the places in the pattern that the path may have reached, for all ways together."""
         places = self._passed_on({0})
         for name in (each if each.isascii() else normalize("NFC", each) for each in names):
-            places = self._passed_on({self._next(place) for place in places if self._fits(place, name)})
+            reached = set[int]()
+            for place in places - {len(self._parts)}:
+                part = self._parts[place]
+                if part is None:
+                    reached.add(place)
+                elif part.match(name):
+                    reached.add(place + 1)
+            places = self._passed_on(reached)
             if not places:
                 break
         return places
-
-    def _fits(self, place: int, name: str) -> bool:
-        if place == len(self._parts):
-            return False
-        part = self._parts[place]
-        return part is None or part.match(name) is not None
-
-    def _next(self, place: int) -> int:
-        return place if self._parts[place] is None else place + 1
 
     def _passed_on(self, places: set[int]) -> set[int]:
         """`**` may stand for no folder at all."""
@@ -147,10 +145,7 @@ class _Bound:
             return False
         if "**" not in self.parts:
             return len(path) == len(self.parts) and all(map(fnmatchcase, path, self.parts))
-        return self._fits_anywhere(path)
-
-    def _fits_anywhere(self, path: Sequence[str]) -> bool:
-        """Walk the path once, with every place in the pattern that it may have reached: `**` never backtracks."""
+        # The path is walked once, with every place in the pattern that it may have reached: `**` never backtracks.
         places = self._passed_on({0})
         for name in path:
             reached = set[int]()
@@ -219,10 +214,8 @@ def _line(written: str) -> _Line | None:
 def _patterns(lines: Sequence[_Line]) -> _Patterns:
     names = [translate(_glob(line.pattern)) for line in lines if "/" not in line.pattern]
     paths = [line.pattern.lstrip("/").split("/") for line in lines if "/" in line.pattern]
-    return _Patterns(
-        re.compile("|".join(names)) if names else None,
-        tuple(_Bound(tuple(map(_glob, parts))) for parts in paths),
-    )
+    bound = tuple(_Bound(tuple(map(_glob, parts))) for parts in paths)
+    return _Patterns(re.compile("|".join(names)) if names else None, bound)
 
 
 def _glob(pattern: str) -> str:

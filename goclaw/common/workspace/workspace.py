@@ -30,6 +30,7 @@ from goclaw.common.workspace.described import (
     fingerprint,
     read_whole,
     refuse_kind,
+    status_at,
     version_of,
 )
 from goclaw.common.workspace.finding import (
@@ -45,7 +46,7 @@ from goclaw.common.workspace.finding import (
     matches,
     names_of,
 )
-from goclaw.common.workspace.forbidden_files import Inode, inode_of
+from goclaw.common.workspace.forbidden_files import inode_of
 from goclaw.common.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.common.workspace.openat2 import open_beneath
 from goclaw.common.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_resolver, root_at
@@ -218,7 +219,9 @@ class Workspace:
 
     async def paths_in(self, folder: str, limit: int = MAX_PATHS) -> list[str]:
         """Return the paths in one folder, ignored or not; empty when there is no such folder."""
-        return await asyncio.to_thread(self._paths_in, folder, limit)
+        return await asyncio.to_thread(
+            lambda: listing_of(self._resolver, path_rules.clean(folder, self._roots)[0], limit)
+        )
 
     async def entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
         """Return the folder's relative path and its entries: names, and the sizes of files (None: a folder)."""
@@ -279,15 +282,12 @@ class Workspace:
         with path_rules.in_words(path):
             return any(map(self._resolver.is_link, steps[first:]))
 
-    def _still_there(self) -> None:
-        """Check that the path still leads to the opened folder, because programs are started by path."""
-        with path_rules.in_words(str(self.root)):
-            for path, root in ((self.root, self._resolver.workspace_root), (self.shared, self._resolver.shared)):
-                if path and root and not os.path.samestat(os.stat(path), os.fstat(root.folder)):  # noqa: PTH116 -- beside a descriptor
-                    raise ToolError(f"the workspace {path} was moved or replaced; restart GoClaw")
-
     def _stat_now(self, path: str) -> Stat:
-        self._still_there()
+        """Return the status of a path below the opened folder, to which the root's path has to lead: for programs."""
+        with path_rules.in_words(str(self.root)):
+            for root_path, root in ((self.root, self._resolver.workspace_root), (self.shared, self._resolver.shared)):
+                if root_path and root and not os.path.samestat(os.stat(root_path), os.fstat(root.folder)):  # noqa: PTH116 -- beside a descriptor
+                    raise ToolError(f"the workspace {root_path} was moved or replaced; restart GoClaw")
         return self._stat(path)
 
     def _names(self, path: str) -> tuple[str, ...]:
@@ -395,9 +395,6 @@ class Workspace:
         except ToolError:
             return False
 
-    def _paths_in(self, folder: str, limit: int) -> list[str]:
-        return listing_of(self._resolver, path_rules.clean(folder, self._roots)[0], limit)
-
     def _write(self, path: str, data: bytes, unless_changed: FileStamp | None, *, create_dirs: bool = True) -> Written:
         name = self._name(path)
         path_rules.check_names_a_file(path)
@@ -427,7 +424,8 @@ class Workspace:
             return
         inode = inode_of(place.found) if place.found else None
         with lock(self._locks, inode or inode_of(os.fstat(place.folder)), path):
-            yield _inode_at(place) == inode
+            now = status_at(place.folder, place.name)
+            yield (inode_of(now) if now else None) == inode
 
     @contextmanager
     def _old(self, place: ResolvedPath, path: str) -> Iterator[int | None]:
@@ -485,16 +483,6 @@ class Workspace:
 def _refuse_change(place: ResolvedPath, path: str, expected: FileStamp | None) -> None:
     if expected is None:
         return
-    try:
-        found = version_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
-    except FileNotFoundError:
-        found = ABSENT
-    if found != expected:
+    found = status_at(place.folder, place.name)
+    if (version_of(found) if found else ABSENT) != expected:
         raise FileChanged(path)
-
-
-def _inode_at(place: ResolvedPath) -> Inode | None:
-    try:
-        return inode_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
-    except FileNotFoundError:
-        return None

@@ -143,12 +143,8 @@ def unattended_rules(rules: TurnRules, unattended: Unattended | None) -> TurnRul
         costs.append(Cap(unattended.budget, f"the budget of {unattended.name}"))
     if unattended.seconds is not None:
         times.append(Cap(unattended.seconds, f"the time limit of {unattended.name}"))
-    time = replace(rules.time, budget=min(times, key=_most))
-    return replace(rules, cost=min(costs, key=_most, default=None), time=time)
-
-
-def _most(cap: Cap) -> float:
-    return cap.most
+    time = replace(rules.time, budget=min(times, key=lambda cap: cap.most))
+    return replace(rules, cost=min(costs, key=lambda cap: cap.most, default=None), time=time)
 
 
 def in_words(seconds: float) -> str:
@@ -160,7 +156,6 @@ def in_words(seconds: float) -> str:
 
 
 def _first(*candidates: tuple[float | None, str]) -> Cap | None:
-    """Return the first number that is set."""
     return next((Cap(number, key) for number, key in candidates if number is not None), None)
 
 
@@ -271,14 +266,12 @@ class RunPolicy:
             else:
                 self._failures = self._failures + 1 if result.is_error else 0
                 self._malformed = self._malformed + result.malformed if result.is_error else 0
-        if self._failures >= self.rules.calls.failed.most and not self._is_explained():
+        # All failures in a row concern the form alone, and the model gets the schema with the last.
+        is_explained = self.explains and self._malformed == self._failures
+        if self._failures >= self.rules.calls.failed.most and not is_explained:
             raise LimitReached(
                 f"I stopped after {self._failures} failed tool calls in a row ({self.rules.calls.failed.key})."
             )
-
-    def _is_explained(self) -> bool:
-        """Return whether all failures in a row concern the form alone, and the model gets the schema with the last."""
-        return self.explains and self._malformed == self._failures
 
     def _judge_lacking(self, result: ToolResult) -> None:
         """With `resume` such a call is no failure, and no success either."""

@@ -5,12 +5,14 @@ sender, channel) travels with that message instead, see `envelope`. A turn, `/co
 daemon's start all measure with `measured_budget`, so that they agree.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import CompactionSettings, Config
@@ -18,28 +20,21 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import Inbound
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
-from goclaw.common.core.shared_reads import SharedRead
+from goclaw.common.core.supervise import result_of
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
 from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, reserve
-from goclaw.conversation.agent.context.untrusted_content import fence
+from goclaw.conversation.agent.context.model_messages import fence, plain
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.tools.toolkit.agent_tasks import TEAM_CREATE
 from goclaw.tools.toolkit.offering import Offering, Offerings, profile_of
 
-FILES = (
-    "AGENTS.md",
-    "SOUL.md",
-    "TOOLS.md",
-    "IDENTITY.md",
-    "USER.md",
-    "HEARTBEAT.md",
-    "BOOTSTRAP.md",
-    "MEMORY.md",
-)
+T = TypeVar("T")
+
+FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
 """Files read from the workspace, in this order (docs/context.md)."""
 
 MATERIAL = "the people of this workspace"
@@ -51,8 +46,7 @@ CONTEXT, CONTEXT_END = "<context>", "</context>"
 BASE = """You are the assistant behind GoClaw: people write to you from their chats. Do what they ask with your tools;
 what is in a file you know only after you have read it. If a call fails, try another way. Then say briefly what came of
 it, in the language of the person. GoClaw writes the line in <context> marks: the time and who speaks."""
-"""GoClaw's own lines. Marks are explained where the first one stands (`context.untrusted_content`)."""
-
+"""GoClaw's own lines. Marks are explained where the first one stands (`context.model_messages`)."""
 
 OF_ONE_PERSON = f"""The workspace belongs to the person who writes, and no other person reads it. Its folder `{SHARED}/`
 belongs to everybody here: put there what others are to have; what you find there may be written by others."""
@@ -80,6 +74,46 @@ AskForApproval = Callable[[Sequence[FileChange]], Awaitable[None]]
 
 async def unasked(changes: Sequence[FileChange]) -> None:
     """Ask for no approval: where no person can be reached."""
+
+
+class SharedRead(Generic[T]):
+    """Reads something by its name, in threads, shared by all who ask for the same at the same moment.
+
+    Fifty turns that begin together read the same few stamps. Each hop to a thread and back waits for the interpreter's
+    lock, milliseconds while the loop is busy: one hop serves them all. A read begins after all have asked whom it
+    answers, so that none gets older news.
+    """
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        """`read` runs in a thread."""
+        self._read = read
+        self._asked: dict[str, asyncio.Future[T]] = {}
+        """The reads that have not begun."""
+
+    async def of(self, name: str) -> T:
+        """Return the result of `read` for the name; its errors are raised."""
+        asked = self._asked.get(name)
+        if asked is None:
+            loop = asyncio.get_running_loop()
+            asked = self._asked[name] = loop.create_future()
+            loop.call_soon(self._start, name, asked)
+        return await result_of(asked)
+
+    def _start(self, name: str, asked: "asyncio.Future[T]") -> None:
+        del self._asked[name]
+        asyncio.get_running_loop().run_in_executor(None, self._read, name).add_done_callback(
+            lambda read: _passed_on(read, asked)
+        )
+
+
+def _passed_on(read: "asyncio.Future[T]", asked: "asyncio.Future[T]") -> None:
+    if read.cancelled():
+        asked.cancel()
+    elif error := read.exception():
+        asked.set_exception(error)
+        asked.exception()  # the callers may all have gone
+    else:
+        asked.set_result(read.result())
 
 
 class SystemPrompt:
@@ -155,10 +189,7 @@ async def found_files(workspace: Workspace, names: Sequence[str] = FILES) -> Map
 
 
 def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bool) -> str:
-    """Return the prompt: prompt files as they are approved, the others as they were found, as material.
-
-    `own`: the workspace belongs to one person.
-    """
+    """Return the prompt: prompt files as approved, the others as found, as material; `own`: of a person's workspace."""
     parts, explained = [BASE, *([OF_ONE_PERSON] if own else [])], False
     for name in FILES:
         text = mask_known(
@@ -175,7 +206,7 @@ def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bo
 
 def envelope(inbound: Inbound) -> str:
     """Return the line before a person's text: time, zone, sender, channel, and the message's id if there is one."""
-    sender = _plain(inbound.actor.name) or inbound.actor.key
+    sender = plain(inbound.actor.name, "<>", NAME_LIMIT) or inbound.actor.key
     # `telegram:<chat>:<id>`: what the tool `message` takes to react to this very message.
     number = inbound.ref.rpartition(":")[2]
     message = f"; message id {number}" if number.isascii() and number.isdigit() else ""
@@ -186,11 +217,6 @@ def envelope(inbound: Inbound) -> str:
 def _moment(at: float) -> str:
     """Return a time in words. It is asked for twice in a turn: for the message's row, and for the model."""
     return f"{datetime.fromtimestamp(at).astimezone():%A %Y-%m-%d %H:%M %Z}"
-
-
-def _plain(name: str) -> str:
-    """Return a display name without our marks: its bearer chose it."""
-    return "".join(char for char in name if char.isprintable() and char not in "<>")[:NAME_LIMIT].strip()
 
 
 def write_templates(root: Path) -> list[str]:
@@ -205,12 +231,9 @@ def write_templates(root: Path) -> list[str]:
     return written
 
 
-STARTS_AGENTS = frozenset({AGENT_TOOL, TEAM_CREATE})
-
-
 def starts_agents(tools: Sequence[ToolSpec]) -> bool:
     """Whether a model with these tools has to know which kinds of agents there are."""
-    return any(spec.name in STARTS_AGENTS for spec in tools)
+    return any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
 
 
 def system_prompt(base: str, settings: AgentSettings, offering: Offering, *about: str) -> str:

@@ -21,10 +21,9 @@ from goclaw.conversation.agent.context.compaction import (
     is_due,
     is_full,
 )
-from goclaw.conversation.agent.context.health import CompactionHealth
 from goclaw.conversation.agent.context.summary import ANSWER_SHARE, CHECKPOINT
 from goclaw.conversation.agent.context.window import as_read, thinnable_before
-from goclaw.conversation.compaction.summaries import HEALTH, CompactionPorts, SummaryAttempt
+from goclaw.conversation.compaction.summaries import HEALTH, CompactionHealth, CompactionPorts, SummaryAttempt
 from goclaw.conversation.sessions.state import VIEW, Session
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.spending import Purpose
@@ -90,8 +89,11 @@ class Compactor:
         else:
             session.window.fit_results(context_window)
             await self._shorten(session, context_window, too_long=too_long, alone=alone)
-        if too_long or is_full(session.window.tokens(session.overhead), context_window, self.settings):
-            await self._fit_summary(session, context_window)
+        if not too_long and not is_full(session.window.tokens(session.overhead), context_window, self.settings):
+            return
+        # Nothing else has made enough room for a summary that was written for a larger window.
+        if await asyncio.to_thread(fit_summary, session.window, self.longest_summary(session, context_window)):
+            log.warning("the summary in %s was cut: it did not fit into the model's window", session.key)
 
     async def _shorten(self, session: Session, context_window: int, *, too_long: bool, alone: bool) -> None:
         """Compact if it is due or the provider said so, and nothing cheaper helps; `alone`: without a model."""
@@ -100,29 +102,21 @@ class Compactor:
         # Cheaper than a summary, and no word of a person is lost.
         if await self._thin(session) and not too_long and not self._is_due(session, context_window):
             return
-        if not too_long and not self._helps(session):
-            return
+        if not too_long and _size(session) <= session.compaction.useless_at * (1 + LEAST_FREED):
+            return  # it has not grown since a compaction that freed next to nothing
         if alone:
             await self._leave_out(session, context_window)
         else:
             await self.compact(session, context_window=context_window)
 
     async def _leave_out(self, session: Session, context_window: int) -> None:
-        """Hide the oldest messages without asking a model.
-
-        A checkpoint stands for them, or a line until a summary of them is written outside turns.
-        """
+        """Hide the oldest messages without a model: a checkpoint stands for them, or a line until outside of turns."""
         size = _size(session)
         async with session.lock:
             done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
         if done:
             session.compaction.useless_at = done.tokens_after if _is_useless(done, size) else 0
             log.info("the oldest messages are no longer shown: about %d tokens are left", done.tokens_after)
-
-    async def _fit_summary(self, session: Session, context_window: int) -> None:
-        """Cut a summary that was written for a larger window: nothing else has made enough room."""
-        if await asyncio.to_thread(fit_summary, session.window, self.longest_summary(session, context_window)):
-            log.warning("the summary in %s was cut: it did not fit into the model's window", session.key)
 
     async def _apply(self, history: HistorySettings, session: Session, context_window: int) -> None:
         """Apply a history policy, to whole turns only."""
@@ -167,10 +161,6 @@ class Compactor:
         await self.ports.stored.set(session.key, VIEW, asdict(view))
         log.info("shortened older tool results: about %d tokens freed", freed)
         return True
-
-    def _helps(self, session: Session) -> bool:
-        """Whether the conversation has grown since a compaction that freed next to nothing."""
-        return _size(session) > session.compaction.useless_at * (1 + LEAST_FREED)
 
     async def compact(
         self, session: Session, instructions: str = "", *, forced: bool = False, context_window: int = 0
@@ -234,7 +224,8 @@ class Compactor:
             await prepare(session, context_window)
         instructions = await self._extend_instructions(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
-        checkpoint = await self._checkpoint(session.key) if wants_checkpoint else None
+        stored = await self.checkpoints.latest(session.key) if wants_checkpoint else None
+        checkpoint = ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
         longest = self.longest_summary(session, context_window)
         job = CompactionGoal(
             tokens_before=window.tokens(session.overhead),
@@ -259,11 +250,6 @@ class Compactor:
         if done is not None and not alone:
             attempt.finish(SummarySource(done.source))
         return done
-
-    async def _checkpoint(self, session: str) -> ReadyCheckpoint | None:
-        """Return the newest checkpoint of a session."""
-        stored = await self.checkpoints.latest(session)
-        return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 
     async def _extend_instructions(self, session: Session, instructions: str) -> str:
         """Return the instructions for a summary, with what hooks make of them and add to them."""
@@ -318,12 +304,7 @@ class Compactor:
     ) -> SummaryAttempt:
         """Return a search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
         return SummaryAttempt(
-            session,
-            purpose,
-            self._others_health if model else self.health,
-            self.ports,
-            aloud=aloud,
-            model=model,
+            session, purpose, self._others_health if model else self.health, self.ports, aloud=aloud, model=model
         )
 
 
@@ -335,10 +316,8 @@ def _is_useless(done: StoredCompaction, size: int) -> bool:
 def _why_useless(fixed: int, left: int, context_window: int) -> str:
     """Explain why a compaction freed next to nothing, and what helps; `fixed` of the tokens left never go."""
     if 2 * left <= context_window:
-        return (
-            f"There was little to summarise: {left:,} of {context_window:,} tokens are in use. You need not do "
-            "anything."
-        )
+        used = f"{left:,} of {context_window:,} tokens are in use"
+        return f"There was little to summarise: {used}. You need not do anything."
     if 2 * fixed < left:
         rest = (
             "only the prompt, the tools and the latest messages are left. Try /clear, or a model with a larger window"

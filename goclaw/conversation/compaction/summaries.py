@@ -1,19 +1,25 @@
-"""One attempt at a summary: which models may be asked, their health afterwards, and the notices for people."""
+"""One attempt at a summary: which models may be asked, their health afterwards, and the notices for people.
+
+After a few consecutive failures the summary chain is paused for a while (`CompactionHealth`). Then one trial is let
+through: if it works all is well again, else the chain is paused for as long once more. The numbers are
+`compaction.failure_threshold` and `compaction.reset_minutes`, which `/status` shows.
+"""
 
 import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Notice
 from goclaw.common.core.records import record
 from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
-from goclaw.conversation.agent.context.health import CompactionHealth, Trouble
 from goclaw.conversation.agent.context.summary import SummaryFailed
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import Contexts
@@ -29,6 +35,97 @@ T = TypeVar("T")
 
 HEALTH = "summary_health"
 """The stored fact that keeps the health over a restart."""
+FAILURE_THRESHOLD = 3
+RESET_MINUTES = 30.0
+
+
+class Trouble(IntEnum):
+    """The trouble with summaries. People are informed when it gets worse, and when all is well again."""
+
+    NONE = 0
+    FAILING = 1
+    """The chain gave none this time, the main model did."""
+    GIVEN_UP = 2
+    """The chain is left alone for a while."""
+    NOBODY = 3
+    """None could be written: it follows later."""
+
+
+@dataclass(slots=True)
+class CompactionHealth:
+    """Counts failures of the summary chain, over restarts (`state`, `restore`)."""
+
+    clock: Clock
+    threshold: int = FAILURE_THRESHOLD
+    reset_minutes: float = RESET_MINUTES
+    failures: int = 0
+    last_attempt: float | None = None
+    """When a model was last asked for a summary, in seconds since the epoch; None: never."""
+    reason: str = ""
+    """Why the chain's latest attempt failed, for people; empty: it did not."""
+    told: Trouble = Trouble.NONE
+    """The trouble that people were last informed of."""
+    _failed_at: float | None = None
+    _trial: bool = False
+
+    @property
+    def degraded(self) -> bool:
+        """The summary chain is passed over."""
+        return self.failures >= self.threshold and self.reset_in > 0
+
+    @property
+    def counted(self) -> int:
+        """The failures to show to people: 0 once the pause is over, whatever the trial will bring."""
+        return self.failures if self.failures < self.threshold or self.degraded else 0
+
+    @property
+    def reset_in(self) -> float:
+        """Seconds until the summary chain is tried again."""
+        if self._failed_at is None or self.failures < self.threshold:
+            return 0.0
+        span = self.reset_minutes * 60
+        # A clock that was set back must not lock the chain out for longer than it ever would be.
+        return min(span, max(0.0, self._failed_at + span - self.clock.now()))
+
+    def admit(self) -> bool:
+        """Whether the chain may be asked now; after a rest only one trial at a time. `release` ends an attempt."""
+        if self.degraded or (self.failures >= self.threshold and self._trial):
+            return False
+        self._trial = self.failures >= self.threshold
+        return True
+
+    def release(self) -> None:
+        """An attempt that was admitted is over, recorded or not."""
+        self._trial = False
+
+    def record_request(self) -> None:
+        """Note that a model was asked, the chain or the main one."""
+        self.last_attempt = self.clock.now()
+
+    def record(self, *, worked: bool, reason: str = "") -> None:
+        """Count one attempt of the summary chain."""
+        self.record_request()
+        self.failures = 0 if worked else min(self.failures + 1, self.threshold)
+        self._failed_at = None if worked else self.last_attempt
+        self.reason = "" if worked else reason
+
+    def state(self) -> dict[str, Any]:
+        """Return the state that outlives a restart, as JSON data."""
+        return {
+            "failures": self.failures,
+            "failed_at": self._failed_at,
+            "last_attempt": self.last_attempt,
+            "reason": self.reason,
+            "told": int(self.told),
+        }
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Go on where an earlier run was."""
+        if state:
+            self.failures = min(int(state["failures"]), self.threshold)
+            self.last_attempt, self.reason = state["last_attempt"], state["reason"]
+            self._failed_at = state.get("failed_at", self.last_attempt)
+            self.told = Trouble(state.get("told", Trouble.NONE))
 
 
 class SummaryCosts(Protocol):
@@ -40,7 +137,6 @@ class SummaryCosts(Protocol):
         Raises:
             LimitReached: the allowance is used up.
         """
-        ...
 
     def reserve(
         self, reservation: str, session: str, model: ChatModel, request: Request
@@ -50,15 +146,12 @@ class SummaryCosts(Protocol):
         Raises:
             LimitReached: the allowance was used up meanwhile.
         """
-        ...
 
     async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
         """Book an answer to a session, and end its reservation."""
-        ...
 
     def release(self, reservation: str) -> None:
         """End a reservation without bookings; without a reservation, do nothing."""
-        ...
 
 
 @record
@@ -137,7 +230,8 @@ class SummaryAttempt:
             self._refusal = limit.reason
             return ()
         if is_capped:
-            found = [replace(item, model=_ReservedModel(item.model, self._reserve)) for item in found]
+            reserve = partial(self._ports.costs.reserve, self._reservation, self._session)
+            found = [replace(item, model=_ReservedModel(item.model, reserve)) for item in found]
         self._has_chain = any(item.source is SummarySource.LLM and not item.is_main for item in found)
         return [item for item in found if item.source is not SummarySource.LLM or item.is_main or self._admitted]
 
@@ -176,12 +270,8 @@ class SummaryAttempt:
     def no_source(self) -> str:
         """Explain the consequence when no source gave a summary."""
         reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
-        trouble = (
-            f"I could not summarise the conversation: {reasons}."
-            if reasons
-            else ("I could not summarise the conversation.")
-        )
-        return f"{trouble} I will try again until a model can; nothing is lost."
+        because = f": {reasons}" if reasons else ""
+        return f"I could not summarise the conversation{because}. I will try again until a model can; nothing is lost."
 
     def _trouble(self, source: SummarySource) -> Trouble:
         if source is SummarySource.EMERGENCY:
@@ -221,9 +311,6 @@ class SummaryAttempt:
     async def spent(self, finished: Finished) -> None:
         """Book an answer to the session."""
         await self._ports.costs.book(self._session, self._purpose, finished, self._reservation)
-
-    def _reserve(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
-        return self._ports.costs.reserve(self._reservation, self._session, model, request)
 
 
 class _ReservedModel:

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 MAX_PAUSE = 3600.0
 """Seconds: a session whose summary fails repeatedly is retried once an hour, not once a minute: it costs money."""
 
-
 SUMMARIES = "summaries"
 """Topic of the announcement that the summary of a session, which was owed, is written."""
 

@@ -8,6 +8,6 @@ asks for the tools of a turn; a stored rule answers before a person does (`gocla
 
 `prompt_files` asks admins about changed prompt files, which belong to no turn; they are answered in the same ways.
 
-`question_messages` words questions for chats, delivers them and parses answers. `missing_arguments` asks a person for
+`question_messages` words questions for chats, delivers them and parses answers. A `Clarifier` asks a person for
 required arguments that a model left out.
 """

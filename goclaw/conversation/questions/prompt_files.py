@@ -6,7 +6,7 @@ first answer wins, by a button, by `/approve ID` or `/deny ID`. `goclaw prompt-f
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from goclaw.common.auth.access import Access
@@ -14,11 +14,11 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.diffs import unified_diff
-from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
+from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
 from goclaw.common.workspace import FileChange
-from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced, name_of, private_chats
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -77,7 +77,8 @@ class PromptFileQuestions:
             how = f"/approve {change.id} or /deny {change.id}; `goclaw prompt-files list` shows the change"
             self._bus.notice(f"⚠ {said} {how}")
             try:
-                await self._send(change, said)
+                for card in await asyncio.to_thread(self._cards, change, said):
+                    await self._outbox.promise(card)
             except StateError as error:
                 log.warning("could not ask admins about %s: %s", change.name, error)
 
@@ -99,15 +100,14 @@ class PromptFileQuestions:
             return answered(NO_ALWAYS, AnswerRefusal.INVALID)
         approve = answer == ALLOW
         if approve:
-            done = await asyncio.to_thread(
-                self._approved.approve, change.root, change.name, change.before, change.after
-            )
+            named = (change.root, change.name, change.before, change.after)
+            done = await asyncio.to_thread(self._approved.approve, *named)
         else:
             done = await asyncio.to_thread(self._approved.refuse, change)
         if not done:
             return NO_QUESTION
         record_answer(self._audit, actor, change, approve=approve)
-        words = f"{'Approved' if approve else 'Refused'} by {self._name_of(actor.key)}"
+        words = f"{'Approved' if approve else 'Refused'} by {name_of(self._users, actor.key)}"
         for asked in self._cards(change, self._headline(change)):
             sign = "✓" if approve else "✗"
             text = f"{sign} {words}: **{change.name}** of {change.root}\n\n{shown_diff(change)}"
@@ -117,40 +117,27 @@ class PromptFileQuestions:
             f"{change.name}: {'the new text is now in force' if approve else 'the old text stays in force'}."
         )
 
-    async def _send(self, change: FileChange, said: str) -> None:
-        cards = await asyncio.to_thread(lambda: list(self._cards(change, said)))
-        for card in cards:
-            await self._outbox.promise(card)
-
-    def _cards(self, change: FileChange, said: str) -> Iterator[Delivery]:
-        """Yield the card for each admin with a private chat: with a bot it has the person's own number."""
+    def _cards(self, change: FileChange, said: str) -> list[Delivery]:
+        """Return the card for each admin with a private chat."""
         how = f"/approve {change.id} or /deny {change.id}"
-        text = "\n\n".join((f"**A prompt file:** {said}", _explain(change), shown_diff(change), how))
+        what = (
+            "This file instructs the agents of everybody who shares this workspace. Until an admin approves the "
+            f"change, they use {'the text approved before' if change.before else 'no such file'}."
+        )
+        text = "\n\n".join((f"**A prompt file:** {said}", what, shown_diff(change), how))
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
-        for user in self._users.all():
-            channel, _, chat = user.key.partition(":")
-            if channel in self._outbox.channels and chat and self._may(Actor(user.key, channel)):
-                name = f"prompt-file:{change.id}:{user.key}"
-                yield Delivery(name, Address(channel, chat), text, choices=choices, asks=True)
+        return [
+            Delivery(f"prompt-file:{change.id}:{key}", address, text, choices=choices, asks=True)
+            for key, address in private_chats(self._users, self._outbox)
+            if self._may(Actor(key, address.channel))
+        ]
 
     def _headline(self, change: FileChange) -> str:
-        by = f"by {self._name_of(change.author)}" if change.author else "by a command or another program"
+        by = f"by {name_of(self._users, change.author)}" if change.author else "by a command or another program"
         return f"{change.name} of {change.root} was {'changed' if change.after else 'removed'} {by}."
 
     def _may(self, actor: Actor) -> bool:
         return self._access.authorize(actor, "command.admin", "prompt-files").allowed
-
-    def _name_of(self, key: str) -> str:
-        user = self._users.get(key)
-        return (user.name if user else "") or key
-
-
-def _explain(change: FileChange) -> str:
-    what = "the text approved before" if change.before else "no such file"
-    return (
-        "This file instructs the agents of everybody who shares this workspace. Until an admin approves the change, "
-        f"they use {what}."
-    )
 
 
 def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:

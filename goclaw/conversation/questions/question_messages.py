@@ -73,11 +73,6 @@ class QuestionMessages:
         self._told: dict[tuple[str, str], _Told] = {}
         """By turn and step."""
 
-    def name_of(self, key: str) -> str:
-        """Return a person's name for people."""
-        user = self._users.get(key)
-        return (user.name if user else "") or key
-
     async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
         """Put a question into the chats where it belongs. The same one again does nothing."""
         media = await self._blobs.put(whole.encode(), "text/plain") if whole else None
@@ -97,7 +92,7 @@ class QuestionMessages:
         # After a crash right behind the answer no one is asked again, but the messages are still there.
         deliveries = told.deliveries if told else self._messages(turn, step, question, text)
         yes = bool(by) and (answer in (ALLOW, ALWAYS) if question.kind == "approval" else bool(answer))
-        words = decision(question, answer, self.name_of(by) if by else "")
+        words = decision(question, answer, name_of(self._users, by) if by else "")
         await self._close(question, text, deliveries, words, yes=yes)
 
     async def withdraw(self, turn: str) -> None:
@@ -124,27 +119,33 @@ class QuestionMessages:
         if question.kind == "approval" and not is_theirs:
             others = [
                 (key, address)
-                for key, address in self._private()
+                for key, address in private_chats(self._users, self._outbox)
                 if self._may_answer(Actor(key, address.channel), question, session)
             ]
-        names = ", ".join(self.name_of(key) for key, _ in others)
+        names = ", ".join(name_of(self._users, key) for key, _ in others)
         asked = "" if is_theirs or question.kind == "question" else OTHERS.format(names=names) if others else NOBODY
         here = Delivery(
             name, inbound.address, in_words(question, text, asked=asked), session=session, asks=True,
             choices=() if asked else buttons(question),
         )  # fmt: skip
-        there = f"For {self.name_of(actor.key)} ({actor.key}):\n\n{in_words(question, text)}"
+        there = f"For {name_of(self._users, actor.key)} ({actor.key}):\n\n{in_words(question, text)}"
         found = [here] if inbound.address.channel != LOCAL else []
         return found + [
             Delivery(f"{name}:to:{key}", address, there, session=session, choices=buttons(question), asks=True)
             for key, address in others
         ]
 
-    def _private(self) -> list[tuple[str, Address]]:
-        """Return all listed people with their private chats: with a bot it has the person's own number."""
-        found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
-        channels = self._outbox.channels
-        return [(key, Address(channel, chat)) for key, channel, chat in found if channel in channels and chat]
+
+def private_chats(users: Users, outbox: Outbox) -> list[tuple[str, Address]]:
+    """Return all listed people with their private chats: with a bot it has the person's own number."""
+    found = [(user.key, *user.key.partition(":")[::2]) for user in users.all()]
+    return [(key, Address(channel, chat)) for key, channel, chat in found if channel in outbox.channels and chat]
+
+
+def name_of(users: Users, key: str) -> str:
+    """Return a person's name for people."""
+    user = users.get(key)
+    return (user.name if user else "") or key
 
 
 def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
@@ -173,8 +174,9 @@ def parse_choice(question: Question, text: str, channel: str = LOCAL) -> str | A
         return question.options[place - 1]
     counted = place and not any(option.strip().isdecimal() for option in question.options)
     if len(named) > 1 or (counted and not named):
-        words = f'"{said}" is ambiguous here. {_by_words(question, channel)}'
-        return answered(words, AnswerRefusal.INVALID)
+        pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
+        how = f'Please {pressed}answer in words, for example "{question.options[0]}".'
+        return answered(f'"{said}" is ambiguous here. {how}', AnswerRefusal.INVALID)
     if named:
         return named.pop()
     if said and (question.free_text or not question.options):
@@ -185,11 +187,6 @@ def parse_choice(question: Question, text: str, channel: str = LOCAL) -> str | A
 def _has_numbers(question: Question, channel: str) -> bool:
     """Whether the options stand there with numbers: buttons need none, and terminals have no buttons."""
     return question.is_numbered and (channel == LOCAL or not buttons(question))
-
-
-def _by_words(question: Question, channel: str) -> str:
-    pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
-    return f'Please {pressed}answer in words, for example "{question.options[0]}".'
 
 
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:

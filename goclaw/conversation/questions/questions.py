@@ -35,6 +35,7 @@ from goclaw.conversation.questions.question_messages import (
     QuestionMessages,
     answered,
     decision,
+    name_of,
     parse_choice,
 )
 from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
@@ -97,20 +98,14 @@ class Questions:
     """All questions that are open."""
 
     def __init__(
-        self,
-        *,
-        access: Access,
-        bus: Bus,
-        environment: ToolEnvironment,
-        journal: Journal,
-        outbox: Outbox,
-        users: Users,
+        self, *, access: Access, bus: Bus, environment: ToolEnvironment, journal: Journal, outbox: Outbox, users: Users
     ) -> None:
         self._access = access
         self._audit = environment.audit
         self._bus = bus
         self._clock = environment.clock
         self._journal = journal
+        self._users = users
         self._approval_seconds = 60.0 * environment.config.policy.approval_minutes
         """Seconds for which an approval waits, and a given one holds: a forgotten one must not fire days later."""
         self._open: dict[str, _Open] = {}
@@ -292,7 +287,7 @@ class Questions:
         answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._clock.now())
         if not await self._journal.answer(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
-        self._decided[item.question.id] = (item, decision(item.question, text, self._messages.name_of(actor.key)))
+        self._decided[item.question.id] = (item, decision(item.question, text, name_of(self._users, actor.key)))
         self._record(item.question, actor, item.session, item.turn, text or "declined")
         return True
 

@@ -1,28 +1,36 @@
-"""Approval of tool calls: by a stored rule, or by a person's answer now.
+"""Questions of a turn's tools: approval of calls, by a stored rule or by a person's answer now, and missing arguments.
 
 One object per turn. An approval is valid for exactly the call that was shown (`Approval.digest`); the dispatcher
 checks it again right before the call runs (`Approval.find_lapse`).
+
+Of a call that lacks required arguments (`on_missing_fields`) one with names that the tool does not know is left to the
+model: it probably means another field.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
+import orjson
+
+from goclaw.common.config.agents import MissingFields
 from goclaw.common.core.events import ALLOW, ALWAYS, DENY, Question, TurnEvent
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
+from goclaw.common.specs import ToolSpec
 from goclaw.conversation.questions.question_messages import SHOWN_INPUT, asking_text, is_long, whole_call
 from goclaw.conversation.questions.questions import Questions, RecordedAnswer
 from goclaw.durable.engine.base import Turn
-from goclaw.errors import ToolError
+from goclaw.errors import MissingArguments, ToolError
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.approval.rules import StandingApprovals
 
 PauseBudget = Callable[[], AbstractContextManager[None]]
 """Stops the turn's clock while waiting for a person."""
 AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
+YES, NO = "yes", "no"
 
 
 @record
@@ -161,3 +169,80 @@ class CallerQuestions:
         """Ask the caller, and return the answer. Raises ToolError where the caller cannot be asked."""
         with self.pause():
             return await self.caller.ask(question, step)
+
+
+@record
+class Clarifier:
+    """Completes the calls of one turn."""
+
+    mode: MissingFields
+    ask: Callable[[Question, str], Awaitable[str | None]]
+    """Asks a question under a step name. Raises ToolError where none can be asked."""
+    person: str
+    """Actor key of the person to ask."""
+
+    async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+        """Return the call with its missing arguments filled in by a person.
+
+        Raises:
+            MissingArguments: arguments are missing, and the policy asks no person.
+            ToolError: the person declined to answer.
+        """
+        missing = missing_in(spec, call) if self.mode else ()
+        if not missing:
+            return call
+        if self.mode != "await_clarification":
+            raise MissingArguments(missing)
+        given = {name: await self._ask(spec, name, step) for name in missing}
+        return replace(call, input={**call.input, **given})
+
+    async def _ask(self, spec: ToolSpec, name: str, step: str) -> Any:
+        schema = spec.schema["properties"][name]
+        choices = _choices(schema)
+        about = f": {schema['description']}" if schema.get("description") else ""
+        question = Question(
+            id="",
+            kind="question",
+            asker=self.person,
+            title=f"What should `{name}` be?",
+            text=f"I need a value for `{name}` to use `{spec.name}`{about}",
+            options=tuple(choices),
+            free_text=not choices,
+            required=True,
+        )
+        answer = await self.ask(question, f"{step}:{name}")
+        if answer is None:
+            raise ToolError("the user cancelled the question")
+        return choices[answer] if answer in choices else parsed(answer, schema)
+
+
+def missing_in(spec: ToolSpec, call: ToolCall) -> tuple[str, ...]:
+    """Return the required arguments that a call lacks; none if it has any that the tool does not know."""
+    known = spec.schema.get("properties", {})
+    if not call.input.keys() <= known.keys():
+        return ()
+    return tuple(name for name in spec.schema.get("required", ()) if name not in call.input)
+
+
+def parsed(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return a person's words as a value of the field's JSON type; words that are none are left for the validation."""
+    kinds = _kinds(schema)
+    if not kinds or "string" in kinds:
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return [part.strip() for part in text.split(",")] if "array" in kinds else text
+
+
+def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values a field may have, by the words for people; empty: too many to list."""
+    if _kinds(schema) == {"boolean"}:
+        return {YES: True, NO: False}
+    return {str(value): value for value in schema.get("enum", ())}
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    declared = schema.get("type", [])
+    own = {declared} if isinstance(declared, str) else set(declared)
+    return own.union(*(_kinds(each) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))))

@@ -4,6 +4,7 @@ A job is a row of `schedules` with the moment of its next run. One loop (`schedu
 A run is one transaction: the run's row, unique in job and due time, the thing it starts (a row of the inbox or the
 outbox), and the job's next moment. So a crash leaves all of it or nothing, and lanes and outbox take it from there.
 
-`times` reads and writes moments as people do, `recurrence` computes when a job is due, `jobs` is the stored data,
-`rows` the statements, `requests` what people and agents ask for, `saying` sends a text word for word.
+`times` reads and writes moments as people do, `jobs` is the stored data and computes when a job is due, `rows` the
+statements, `requests` what people and agents ask for, `orders` its answers in words, `quiet_hours` holds messages back
+and sends a text word for word.
 """

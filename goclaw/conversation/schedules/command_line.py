@@ -2,11 +2,9 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from goclaw.common.config.keys import what_helps
-from goclaw.common.core.records import record
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.schedule_orders import Action, ScheduleOrder, ScheduleRequest
 
@@ -66,11 +64,9 @@ def parse(text: str) -> ScheduleOrder:
 
 
 def _request(options: Mapping[str, str], flags: set[str]) -> ScheduleRequest:
-    fields: dict[str, Any] = {
-        name.replace("-", "_"): value for name, value in options.items() if name not in ("user", "budget")
-    }
-    request = replace(ScheduleRequest(), **fields)
-    return replace(request, ask="ask" in flags, budget=_dollars(options["budget"]) if "budget" in options else None)
+    texts = {name.replace("-", "_"): value for name, value in options.items() if name not in ("user", "budget")}
+    budget = _dollars(options["budget"]) if "budget" in options else None
+    return ScheduleRequest(**texts, ask="ask" in flags, budget=budget)
 
 
 def _dollars(text: str) -> float:
@@ -84,35 +80,28 @@ def _split_options(words: Sequence[str]) -> tuple[list[str], dict[str, str], set
     """Return the words before the options, the options with their values, and the flags."""
     positional, options, flags = list[str](), dict[str, list[str]](), set[str]()
     at = positional
-    for piece in _pieces(words):
-        if not piece.option:
-            at.append(piece.value or "")
-        elif piece.option in _FLAGS:
-            flags.add(piece.option)
+    for option, value in _pieces(words):
+        if not option:
+            at.append(value or "")
+        elif option in _FLAGS:
+            flags.add(option)
             at = positional
-        elif piece.option in _TEXTS:
-            at = options.setdefault(piece.option, [])
-            at += [] if piece.value is None else [piece.value]
+        elif option in _TEXTS:
+            at = options.setdefault(option, [])
+            at += [] if value is None else [value]
         else:
-            raise StateError(f"--{piece.option[:40]}: unknown option{what_helps(piece.option[:40], _TEXTS + _FLAGS)}")
-    if empty := [name for name, value in options.items() if not " ".join(value).strip()]:
+            raise StateError(f"--{option[:40]}: unknown option{what_helps(option[:40], _TEXTS + _FLAGS)}")
+    if empty := [name for name, words in options.items() if not " ".join(words).strip()]:
         raise StateError(f"--{empty[0]}: the value is missing")
-    return positional, {name: " ".join(value) for name, value in options.items()}, flags
+    return positional, {name: " ".join(words) for name, words in options.items()}, flags
 
 
-@record
-class _Piece:
-    option: str
-    """Empty: a word."""
-    value: str | None
-    """Of the word, or behind `=`."""
-
-
-def _pieces(words: Sequence[str]) -> Iterator[_Piece]:
+def _pieces(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield each option with its value behind `=`, if it has one, and each word, behind an empty option."""
     for word in words:
         dash = next((dash for dash in _DASHES if word.startswith(dash)), "")
         name, equals, value = word.removeprefix(dash).partition("=")
         if dash and name[:1].isalpha():
-            yield _Piece(name.lower(), value if equals else None)
+            yield name.lower(), value if equals else None
         else:
-            yield _Piece("", word)
+            yield "", word

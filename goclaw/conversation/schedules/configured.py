@@ -13,10 +13,8 @@ from goclaw.common.auth.users import login_name
 from goclaw.common.config.schedules import ScheduleSettings
 from goclaw.common.core.events import Actor
 from goclaw.common.core.timezones import find_zone
-from goclaw.conversation.schedules.drafting import parse_chat
-from goclaw.conversation.schedules.jobs import Job, JobState, StoredJob, TaskOptions
-from goclaw.conversation.schedules.recurrence import AnyRecurrence, Cron, Interval, Once
-from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.schedules.jobs import AnyRecurrence, Cron, Interval, Job, Once, StoredJob, TaskOptions
+from goclaw.conversation.schedules.requests import Schedules, parse_chat
 from goclaw.conversation.schedules.times import in_zone
 from goclaw.errors import StateError
 
@@ -53,12 +51,8 @@ async def _follow(schedules: Schedules, name: str, settings: ScheduleSettings, s
     next_due, state = stored.next, stored.state
     if job.when != stored.job.when and state != "paused":
         next_due = job.when.after(now)
-        state = _state(next_due)
+        state = "done" if next_due is None else "active"
     await schedules.rows.change(stored, job, next_due, state)
-
-
-def _state(next_due: float | None) -> JobState:
-    return "done" if next_due is None else "active"
 
 
 def _job(schedules: Schedules, name: str, settings: ScheduleSettings, now: float) -> Job:

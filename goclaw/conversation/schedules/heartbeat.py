@@ -20,11 +20,9 @@ from goclaw.common.core.redact import mask_known
 from goclaw.common.workspace import PROMPT_FILES
 from goclaw.common.workspace.approved_files import FILE_LIMIT
 from goclaw.conversation.agent.prompt import found_files
-from goclaw.conversation.schedules.jobs import DAY_SECONDS, Job, Skipped, StoredJob, TaskOptions
-from goclaw.conversation.schedules.quiet_hours import QuietHours
-from goclaw.conversation.schedules.recurrence import Beat
+from goclaw.conversation.schedules.jobs import DAY_SECONDS, Beat, Job, Skipped, StoredJob, TaskOptions
+from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
-from goclaw.conversation.schedules.saying import Submit, send_to_chat
 from goclaw.conversation.schedules.times import in_zone, shown_shortly
 from goclaw.durable.engine.base import LaneState
 from goclaw.errors import DiskError, StateError
@@ -33,8 +31,6 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 FILE = "HEARTBEAT.md"
 PREFIX = "heartbeat-"
 """Begins the names of these jobs, and of no others."""
-NO_ORDERS = f"{FILE} is empty"
-BUSY = "a turn of the conversation is running"
 ORDERS = f"""This is the heartbeat: no person wrote it. Do now what {FILE} asks of you. If there is something that the
 person should hear of now, answer with that alone; else answer {NOTHING_TO_SAY} and nothing more.
 
@@ -112,9 +108,9 @@ class Heartbeat:
         except StateError as error:
             return Skipped(str(error))
         if not orders:
-            return Skipped(NO_ORDERS)
+            return Skipped(f"{FILE} is empty")
         if (await self.queue(job.session)).running:
-            return Skipped(BUSY)
+            return Skipped("a turn of the conversation is running")
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:
             await self._report_budget(stored, most)

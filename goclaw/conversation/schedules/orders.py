@@ -1,17 +1,21 @@
-"""Orders about schedules, carried out: from a chat, the command line or an agent; each answer is a text for people."""
+"""Orders about schedules and the heartbeat, carried out: from a chat, the command line or an agent; and `/status`.
 
-from collections.abc import Mapping
+Each answer is a text for people.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from goclaw.common.core.events import Actor, Inbound, root_session
+from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.schedules.jobs import Run, StoredJob
-from goclaw.conversation.schedules.recurrence import Once
+from goclaw.conversation.schedules.heartbeat import FILE, name_for
+from goclaw.conversation.schedules.jobs import Once, Run, StoredJob
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.schedules.times import format_moment
+from goclaw.conversation.schedules.times import format_moment, shown_shortly
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
@@ -24,6 +28,10 @@ NOT_UNATTENDED = (
     "a scheduled turn can neither create nor run schedules: tell the person what to set up, or have them create this "
     "schedule with ask"
 )
+HEARTBEAT_USAGE = "Send /heartbeat on, /heartbeat off, or /heartbeat now for one run at once."
+SHOWN = 5
+"""Maximum schedules listed by name, besides the heartbeat; the others are only counted."""
+_SHOWN_NOTE = 80
 
 
 async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
@@ -44,7 +52,10 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
         case "list":
             return await _list(schedules, actor, as_json=order.as_json)
         case "runs":
-            return await _runs(schedules, actor, name, as_json=order.as_json)
+            runs = await schedules.runs(actor, name)
+            if order.as_json:
+                return orjson.dumps([_run_data(run) for run in runs], option=orjson.OPT_INDENT_2).decode()
+            return "\n".join(f"- {_of_run(schedules, actor, run)}" for run in runs) or f"{name} has not run yet."
         case "timezone":
             zone = await schedules.set_zone(actor, name)
             return f"Your time zone is {name}: it is {format_moment(schedules.clock.now(), zone)} there."
@@ -158,13 +169,6 @@ def _line(schedules: Schedules, actor: Actor, stored: StoredJob, last: Run | Non
     return "\n".join(lines)
 
 
-async def _runs(schedules: Schedules, actor: Actor, name: str, *, as_json: bool) -> str:
-    runs = await schedules.runs(actor, name)
-    if as_json:
-        return orjson.dumps([_run_data(run) for run in runs], option=orjson.OPT_INDENT_2).decode()
-    return "\n".join(f"- {_of_run(schedules, actor, run)}" for run in runs) or f"{name} has not run yet."
-
-
 def _of_run(schedules: Schedules, actor: Actor, run: Run) -> str:
     cost = f", {run.cost:.4f} US dollars" if run.cost else ""
     text = " ".join(mask(run.text).split())[:_SHOWN_TEXT]
@@ -199,4 +203,115 @@ def _run_data(run: Run) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "text": mask(run.text),
         "cost": run.cost,
+    }
+
+
+async def run_heartbeat_order(schedules: Schedules, inbound: Inbound, order: str) -> str:
+    """Carry out an order about the heartbeat of the person who sends it, and return the answer.
+
+    Raises:
+        AccessDenied: the person may have no schedules.
+        StateError: it cannot be done, with the reason.
+    """
+    actor = inbound.actor
+    stored = await schedules.rows.find(name_for(actor.key))
+    match order:
+        case "":
+            return f"{await _heartbeat_state(schedules, stored)}\n{HEARTBEAT_USAGE}"
+        case "on":
+            wanted = schedules.heartbeat.job(inbound)
+            await (schedules.replace(stored, wanted) if stored else schedules.add(wanted))
+            return await _heartbeat_state(schedules, await schedules.rows.find(name_for(actor.key)))
+        case "off":
+            if stored and stored.state == "active":
+                await schedules.pause(actor, stored.job.name)
+            return "The heartbeat is off."
+        case "now":
+            if stored is None:
+                stored = await schedules.add(schedules.heartbeat.job(inbound))
+                await schedules.pause(actor, stored.job.name)
+            await schedules.run(actor, stored.job.name)
+            return "The heartbeat is running; you get a message if there is something to report."
+        case _:
+            return HEARTBEAT_USAGE
+
+
+async def _heartbeat_state(schedules: Schedules, stored: StoredJob | None) -> str:
+    if stored is None or stored.next is None:
+        return f"The heartbeat is off{f': {stored.note}' if stored and stored.note else ''}."
+    now, zone = schedules.clock.now(), schedules.zone(stored.job.actor)
+    runs = await schedules.rows.runs(stored.id, 1)
+    most = schedules.heartbeat.settings.budget_per_day
+    lines = [
+        f"The heartbeat is on: {stored.job.when.words}, next {shown_shortly(stored.next, zone, now)}.",
+        *(f"Last: {shown_shortly(run.began_at, zone, now)}, {run.state}." for run in runs),
+    ]
+    if most is not None:
+        lines.append(f"Today's cost: ${await schedules.heartbeat.spent_today(stored):,.4f} of ${most:,.2f}.")
+    try:
+        if not await schedules.heartbeat.orders(stored.job):
+            lines.append(f"{FILE} is empty, so the heartbeat does not run: write into it what to check.")
+    except StateError as error:
+        lines.append(f"{FILE} cannot be read: {error}.")
+    return "\n".join(lines)
+
+
+@record
+class Overview:
+    """The schedules' part of a status."""
+
+    lines: Sequence[tuple[str, str]] = ()
+    """For people: name and text."""
+    numbers: Sequence[Mapping[str, Any]] = ()
+    """For machines: the same schedules."""
+    count: int = 0
+    """All of the person's that are not done."""
+
+
+async def overview(schedules: Schedules, actor: Actor) -> Overview:
+    """Return the next schedules of a person, those that are due before those that are not, and a heartbeat that is on.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    count = await schedules.rows.count_open(actor.key)
+    found = [(each, await schedules.rows.last_run(each.id)) for each in await _next_jobs(schedules, actor, count)]
+    lines = [(stored.job.name, _summary_line(schedules, stored, run)) for stored, run in found]
+    if count > len(found):
+        lines.append(("Others", f"{count - len(found)}; /schedule list shows them"))
+    return Overview(lines, [_numbers(stored, run) for stored, run in found], count)
+
+
+async def _next_jobs(schedules: Schedules, actor: Actor, count: int) -> Sequence[StoredJob]:
+    found = await schedules.rows.next_of(actor.key, SHOWN) if count else []
+    if count > len(found) and not any(each.job.heartbeat for each in found):
+        heartbeat = await schedules.rows.find(name_for(actor.key))
+        found += [heartbeat] if heartbeat and heartbeat.state == "active" else []
+    return found
+
+
+def _summary_line(schedules: Schedules, stored: StoredJob, run: Run | None) -> str:
+    now, zone = schedules.clock.now(), schedules.zone(stored.job.actor)
+    parts = ["runs now"] if stored.running else []
+    if stored.next is None:
+        parts.append(f"{stored.state}{f': {stored.note[:_SHOWN_NOTE]}' if stored.note else ''}")
+    else:
+        parts.append(f"next {shown_shortly(stored.next, zone, now)}")
+    if run:
+        cost = f", ${run.cost:,.4f}" if run.cost else ""
+        parts.append(f"last {shown_shortly(run.began_at, zone, now)} {run.state}{cost}")
+    if stored.failures > 1:
+        parts.append(f"{stored.failures} failures in a row")
+    return "; ".join(parts)
+
+
+def _numbers(stored: StoredJob, run: Run | None) -> Mapping[str, Any]:
+    last = run and {"began_at": run.began_at, "state": run.state, "cost": run.cost, "text": mask(run.text)}
+    return {
+        "name": stored.job.name,
+        "kind": stored.job.kind,
+        "state": stored.state,
+        "next": stored.next,
+        "failures": stored.failures,
+        "last": last,
     }

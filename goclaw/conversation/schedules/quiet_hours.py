@@ -6,24 +6,28 @@ while, so that a turn that is taken up after a crash does not send its result on
 
 Answers to the person's messages, runs that a person ordered, and reminders at a time that the person set count as asked
 for.
+
+`send_to_chat` says a text word for word, without a model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
 from sqlalchemy import bindparam, delete, func, select, update
 
+from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import NO_HOURS, Users
 from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.events import LOCAL, Address, Delivery, Inbound
+from goclaw.common.core.events import LOCAL, Actor, Address, Delivery, Inbound
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import DAY_SECONDS
 from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.durable.engine.base import TurnKind
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.schema import held_messages
@@ -51,18 +55,6 @@ _BOUND = Statement(
 _PRUNE = Statement(
     delete(held_messages).where(held_messages.c.until.is_(None), held_messages.c.held_at < bindparam("before"))
 )
-
-
-class Way(Protocol):
-    """Where a delivery goes: to the outbox, or on hold."""
-
-    def row(self, delivery: Delivery) -> BoundStatement:
-        """Return the INSERT for the transaction that promises the delivery."""
-        ...
-
-    def enqueue(self, promised: Sequence[Delivery]) -> None:
-        """Start the delivery committed with `row`."""
-        ...
 
 
 class QuietHours:
@@ -93,7 +85,7 @@ class QuietHours:
         zone = self._users.zone(user.key if user else person)
         return quiet.next_end(now, zone) if quiet.contain(now, zone) else None
 
-    def way(self, person: str, address: Address, *, asked: bool = False) -> Way:
+    def way(self, person: str, address: Address, *, asked: bool = False) -> "Way":
         """Return where a message for a person goes now; `asked`: it was asked for, so that nothing holds it back."""
         until = None if asked else self.until(person, address)
         return self._outbox if until is None else _Hold(self, person, until)
@@ -128,7 +120,7 @@ class QuietHours:
             rows = await self._database.read(_DUE(now=self._clock.now(), count=AT_ONCE))
             for _, group in groupby(rows, lambda row: row["chat"]):
                 held = list(group)
-                promised = list(self._join(held))
+                promised = self._join(held)
                 gone = [_GONE(of=row["id"]) for row in held]
                 await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
                 self._outbox.enqueue(promised)
@@ -164,8 +156,8 @@ class QuietHours:
         await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
         self.changed()
 
-    def _join(self, held: Sequence[Row]) -> Iterator[Delivery]:
-        """Yield the deliveries to a chat in place of those held for it."""
+    def _join(self, held: Sequence[Row]) -> list[Delivery]:
+        """Return the deliveries to a chat in place of those held for it."""
         parts, others, last = list[str](), list[Delivery](), None
         for row in held:
             delivery = _DELIVERY.from_json(row["body"])
@@ -175,9 +167,8 @@ class QuietHours:
             came = shown_shortly(row["held_at"], self._users.zone(row["person"]), self._clock.now())
             parts.append(f"{came}: {delivery.text}")
             last = delivery
-        if last:
-            yield replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))
-        yield from others
+        joined = [replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))] if last else []
+        return [*joined, *others]
 
 
 @record
@@ -193,3 +184,40 @@ class _Hold:
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         self.quiet.changed()
+
+
+Way = Outbox | _Hold
+"""Where a delivery goes: to the outbox, or on hold."""
+
+
+class Submit(Protocol):
+    """Queues a message for its session's lane, in one transaction with other statements (`Engine.submit`)."""
+
+    def __call__(
+        self, inbound: Inbound, kind: TurnKind = ..., *, also: Sequence[BoundStatement] = ...
+    ) -> Awaitable[bool]: ...
+
+
+def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
+    """Return the session that a person has of their own, and the chat where they read it."""
+    session = access.session_for(actor, actor.key)
+    channel, _, chat = actor.key.partition(":")
+    return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
+
+
+async def send_to_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
+    """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
+
+    `way`: the outbox, or what `QuietHours.way` returns.
+
+    The text is part of the conversation, too: terminals read it there, and the agent knows the words.
+
+    Raises:
+        StateError: the disk refuses; nothing is sent.
+    """
+    delivery = Delivery(inbound.id, inbound.address, inbound.text, session=inbound.session)
+    promised = [] if inbound.address.channel == LOCAL else [delivery]
+    if not await submit(inbound, "say", also=[*also, *map(way.row, promised)]):
+        return False
+    way.enqueue(promised)
+    return True

@@ -1,6 +1,7 @@
 """Requests about schedules by people and agents, with the rights of the requester.
 
 A person sees and changes their own jobs, an admin those of all. A job from the configuration is removed there alone.
+Each error of a request (`draft`) names the option, and the forms that it may have.
 """
 
 import asyncio
@@ -9,34 +10,150 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from itertools import count
+from typing import get_args
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import Users, set_timezone
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.schema import Config
 from goclaw.common.config.webhooks import NOTIFY
+from goclaw.common.core import catalog
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import Actor, Address, Inbound
+from goclaw.common.core.events import LOCAL, Actor, Address, Inbound
+from goclaw.common.core.plugins import third_party
 from goclaw.common.core.records import record
+from goclaw.common.core.selection import find_fault
 from goclaw.common.core.timezones import find_zone, machine_zone
-from goclaw.conversation.schedules.drafting import draft
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
-from goclaw.conversation.schedules.jobs import Job, Run, StoredJob
+from goclaw.conversation.schedules.jobs import (
+    AnyRecurrence,
+    CatchUp,
+    Job,
+    Once,
+    Run,
+    StoredJob,
+    TaskOptions,
+    cron,
+    interval,
+)
+from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
-from goclaw.conversation.schedules.saying import home_of
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
-from goclaw.conversation.schedules.times import format_moment, name_of
+from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of, parse_moment
 from goclaw.conversation.sessions.models import Models
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import AccessDenied, ConfigError, StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
+WHEN = (
+    "say when, in one of these ways: at (20m, 8:00, tomorrow 8:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
+    "or cron (`30 8 * * 1-5`)"
+)
+WHAT = "say what, as one of these: message (sent word for word) or task (an agent gets it)"
+_TASK_ONLY = ("agent", "model", "tools", "ask", "budget", "time_limit")
+_CHAT = re.compile(r"(?P<channel>[a-z][a-z0-9_-]{0,31}):(?P<chat>-?[^\s:]{1,64})(?::(?P<thread>[0-9]{1,20}))?")
+_CATCH_UP: dict[str, CatchUp] = {each: each for each in get_args(CatchUp)}
 MAX_JOBS = 1_000
 """Jobs of one person."""
 MAX_TEXT = 20_000
 """Characters of a job's text."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone: tzinfo) -> Job:
+    """Return the job that a person asks for with a message; their rights are not checked.
+
+    Args:
+        name: of the job; empty: it gets one when it is stored.
+        wanted: the request.
+        inbound: the message that asks: its owner, its origin, and the result's target unless `wanted` names one.
+        now: epoch seconds.
+        zone: that of the person.
+
+    Raises:
+        StateError: it contradicts itself, lacks something or has it in no known form.
+    """
+    if bool(wanted.message.strip()) == bool(wanted.task.strip()):
+        raise StateError(WHAT)
+    is_task = bool(wanted.task.strip())
+    if not is_task and (given := [option for option in _TASK_ONLY if getattr(wanted, option)]):
+        raise StateError(f"{given[0].replace('_', '-')} is for a task: a message is sent as it stands")
+    if not is_task and wanted.session and wanted.to:
+        raise StateError("a message goes to a chat (to) or into a session (session), not both")
+    catch_up = _CATCH_UP.get(wanted.catch_up or "last")
+    if catch_up is None:
+        raise StateError(f"`{wanted.catch_up[:40]}` is not a catch-up mode: write last, all or none")
+    address = replace(inbound.address, reply_to=None)
+    if wanted.to:
+        address = parse_chat(wanted.to)
+    elif wanted.session and not is_task:
+        address = Address(LOCAL, wanted.session)
+    return Job(
+        name,
+        "task" if is_task else "message",
+        (wanted.task if is_task else wanted.message).strip(),
+        _when(wanted, now, zone),
+        replace(inbound.actor, behalf=()),
+        wanted.session if wanted.session and not is_task else inbound.session,
+        address,
+        _task(wanted) if is_task else TaskOptions(),
+        catch_up,
+        personal=not is_task and bool(wanted.at),
+        elsewhere=bool(wanted.to) and f"{address.channel}:{address.chat}" != inbound.actor.key,
+        origin=inbound.id,
+    )
+
+
+def parse_chat(text: str) -> Address:
+    """Return the chat that a text such as `telegram:123456` names.
+
+    Raises:
+        StateError: it names no chat, or one of an unknown channel.
+    """
+    found = _CHAT.fullmatch(text)
+    if found is None:
+        raise StateError(
+            f"`{text[:60]}` is not a chat: write telegram:<chat id>, as in telegram:123456, or notify:<name>"
+        )
+    known = {**catalog.CHANNELS, **third_party("channels"), **catalog.CHANNELS_OF_SECTIONS}
+    if found["channel"] not in known:
+        raise StateError(f"there is no channel {found['channel']}: {', '.join(sorted(known))}")
+    return Address(found["channel"], found["chat"], found["thread"])
+
+
+def _when(wanted: ScheduleRequest, now: float, zone: tzinfo) -> AnyRecurrence:
+    given = [each for each in (wanted.at, wanted.every, wanted.cron) if each.strip()]
+    if len(given) != 1:
+        raise StateError(WHEN)
+    key = str(getattr(zone, "key", ""))
+    try:
+        if wanted.at.strip():
+            by_duration = duration(wanted.at.strip()) is not None
+            return Once(parse_moment(wanted.at, now, zone), key, by_duration)
+        return interval(wanted.every, now, key) if wanted.every.strip() else cron(wanted.cron, key, now)
+    except NoTime as error:
+        raise StateError(str(error)) from None
+
+
+def _task(wanted: ScheduleRequest) -> TaskOptions:
+    seconds = duration(wanted.time_limit.strip()) if wanted.time_limit else None
+    if wanted.time_limit and not seconds:
+        raise StateError(f"`{wanted.time_limit[:40]}` is not a time limit: write 90s, 10m or 1h")
+    if wanted.budget is not None and not 0 < wanted.budget < 1_000_000:
+        raise StateError("the budget should be a number of US dollars above 0, as in 0.50")
+    tools = tuple(filter(None, (each.strip() for each in wanted.tools.split(","))))
+    if problem := find_fault(tools):
+        raise StateError(f"the tools: {problem}")
+    return TaskOptions(
+        wanted.session or "fresh",
+        wanted.agent,
+        wanted.model,
+        tools or None,
+        budget=wanted.budget,
+        seconds=seconds,
+        ask=wanted.ask,
+    )
 
 
 @record
@@ -193,7 +310,9 @@ class Schedules:
 
     async def remove(self, actor: Actor, name: str) -> StoredJob:
         """Forget a job and its runs. A run that is under way goes on."""
-        stored = await self._own(actor, name)
+        stored = await self._find(actor, name)
+        if stored.job.configured:
+            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
         await self.rows.remove(stored)
         self.scheduler.on_change()
         return stored
@@ -214,7 +333,9 @@ class Schedules:
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
         for action, object_ in rights_needed(job):
-            self._demand(job.actor, action, object_)
+            decision = self.access.authorize(job.actor, action, object_)
+            if not decision.allowed:
+                raise AccessDenied(decision.rule)
 
     async def _check_model(self, actor: Actor, wanted: str) -> None:
         """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""
@@ -231,11 +352,6 @@ class Schedules:
         if job.task.ask:
             raise StateError(f"ask needs a chat where a person can answer, but notify:{name} is a URL")
 
-    def _demand(self, actor: Actor, action: str, object_: str) -> None:
-        decision = self.access.authorize(actor, action, object_)
-        if not decision.allowed:
-            raise AccessDenied(decision.rule)
-
     def _oversees(self, actor: Actor) -> bool:
         return self.access.authorize(actor, "command.admin", TOOL).allowed
 
@@ -244,10 +360,4 @@ class Schedules:
         stored = await self.rows.find(name)
         if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
             raise StateError(f"there is no schedule named {name[:80]}")
-        return stored
-
-    async def _own(self, actor: Actor, name: str) -> StoredJob:
-        stored = await self._find(actor, name)
-        if stored.job.configured:
-            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
         return stored

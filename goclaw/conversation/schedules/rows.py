@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
-from goclaw.conversation.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, turn_of
-from goclaw.conversation.schedules.recurrence import follow_clock
+from goclaw.conversation.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, follow_clock, turn_of
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import json_flag
 from goclaw.durable.store.schema import inbox, schedule_runs, schedules
@@ -44,30 +43,19 @@ _RUNNING = Statement(
     .where(schedules.c.running != "")
     .order_by(schedules.c.id)
 )
+_CHANGED = update(schedules).where(schedules.c.id == bindparam("of"))
 _MOVE = Statement(
-    update(schedules)
-    .where(schedules.c.id == bindparam("of"))
-    .values(next=bindparam("new_next"), state=bindparam("new_state"), running=bindparam("new_running"))
+    _CHANGED.values(next=bindparam("new_next"), state=bindparam("new_state"), running=bindparam("new_running"))
 )
-_SET = Statement(
-    update(schedules)
-    .where(schedules.c.id == bindparam("of"))
-    .values(next=bindparam("new_next"), state=bindparam("new_state"), note=bindparam("new_note"))
-)
-_SET_NEXT = Statement(
-    update(schedules)
-    .where(schedules.c.id == bindparam("of"), schedules.c.state == "active")
-    .values(next=bindparam("new_next"))
-)
+_SET = Statement(_CHANGED.values(next=bindparam("new_next"), state=bindparam("new_state"), note=bindparam("new_note")))
+_SET_NEXT = Statement(_CHANGED.where(schedules.c.state == "active").values(next=bindparam("new_next")))
 _FOLLOW = Statement(
-    update(schedules)
-    .where(schedules.c.id == bindparam("of"), schedules.c.next == bindparam("old_next"))
-    .values(body=bindparam("new_body"), next=bindparam("new_next"))
+    _CHANGED.where(schedules.c.next == bindparam("old_next")).values(
+        body=bindparam("new_body"), next=bindparam("new_next")
+    )
 )
 _CHANGE = Statement(
-    update(schedules)
-    .where(schedules.c.id == bindparam("of"))
-    .values(body=bindparam("new_body"), next=bindparam("new_next"), state=bindparam("new_state"), note="")
+    _CHANGED.values(body=bindparam("new_body"), next=bindparam("new_next"), state=bindparam("new_state"), note="")
 )
 _REMOVE = Statement(delete(schedules).where(schedules.c.id == bindparam("of")))
 _REMOVE_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job == bindparam("of")))
@@ -102,9 +90,7 @@ _RUN_ENDED = Statement(
     )
 )
 _JOB_ENDED = Statement(
-    update(schedules)
-    .where(and_(schedules.c.id == bindparam("of"), schedules.c.running == bindparam("of_turn")))
-    .values(
+    _CHANGED.where(schedules.c.running == bindparam("of_turn")).values(
         running="",
         failures=bindparam("new_failures"),
         next=bindparam("new_next"),
@@ -213,8 +199,8 @@ class ScheduleRows:
         """Run statements in one durable transaction."""
         await self._database.write(*statements, durable=True)
 
-    async def set_state(self, stored: StoredJob, state: JobState, next_due: float | None, note: str = "") -> None:
-        await self._database.write(_SET(of=stored.id, new_next=next_due, new_state=state, new_note=note), durable=True)
+    async def set_state(self, stored: StoredJob, state: JobState, next_due: float | None) -> None:
+        await self._database.write(_SET(of=stored.id, new_next=next_due, new_state=state, new_note=""), durable=True)
 
     def stop(self, stored: StoredJob, note: str) -> BoundStatement:
         """Return the UPDATE that stops a job, with the reason for people."""
@@ -239,32 +225,14 @@ class ScheduleRows:
         return bool((await self._database.read(_RUN_EXISTS(of=job, of_due=due, of_turn=turn_of(job, due))))[0][0])
 
     async def end_run(
-        self,
-        stored: StoredJob,
-        turn: str,
-        state: RunState,
-        *,
-        at: float,
-        text: str,
-        cost: float | None,
-        failures: int,
-        next_due: float | None,
-        job_state: JobState,
-        note: str,
-    ) -> bool:
-        """Record the end of a run and what follows for its job, once. False: it was recorded before."""
-        results = await self._database.write(
-            _RUN_ENDED(of_turn=turn, new_state=state, at=at, new_text=text, new_cost=cost),
-            _JOB_ENDED(
-                of=stored.id,
-                of_turn=turn,
-                new_failures=failures,
-                new_next=next_due,
-                new_state=job_state,
-                new_note=note,
-            ),
+        self, stored: StoredJob, state: RunState, *, at: float, text: str, cost: float | None = None
+    ) -> None:
+        """Record the end of the run that `stored` names, once, and the rest of `stored` as what follows for the job."""
+        job = {"failures": stored.failures, "next": stored.next, "state": stored.state, "note": stored.note}
+        await self._database.write(
+            _RUN_ENDED(of_turn=stored.running, new_state=state, at=at, new_text=text, new_cost=cost),
+            _JOB_ENDED(of=stored.id, of_turn=stored.running, **{f"new_{name}": value for name, value in job.items()}),
         )
-        return results[0].rowcount == 1
 
     async def runs(self, job: int, count: int = KEEP_RUNS) -> Sequence[Run]:
         """Return the latest runs of a job, the newest first."""
@@ -314,13 +282,5 @@ def _first(rows: Sequence[Row]) -> StoredJob | None:
 
 
 def _parse_row(row: Row) -> StoredJob:
-    return StoredJob(
-        row["id"],
-        JOB.from_json(row["body"]),
-        row["state"],
-        row["next"],
-        row["running"],
-        row["failures"],
-        row["note"],
-        row["made_at"],
-    )
+    names = ("state", "next", "running", "failures", "note", "made_at")
+    return StoredJob(row["id"], JOB.from_json(row["body"]), *(row[name] for name in names))

@@ -19,11 +19,9 @@ from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.common.core.records import record
-from goclaw.conversation.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
-from goclaw.conversation.schedules.quiet_hours import QuietHours
-from goclaw.conversation.schedules.recurrence import Once, zone_of
+from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, StoredJob, turn_of, zone_of
+from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, home_of, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
-from goclaw.conversation.schedules.saying import Submit, home_of, send_to_chat
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import StateError
@@ -54,10 +52,10 @@ class _Occurrence:
 
     due: float
     next: float | None
-    missed: int
+    missed: int = 0
     """Due times before it that are passed over."""
-    late: bool
-    skip: bool
+    late: bool = False
+    skip: bool = False
     """It is passed over, too."""
 
 
@@ -132,7 +130,9 @@ class Scheduler:
             try:
                 await self.follow_clock()
                 held_until = await self.quiet.release()
-                await self._start_due()
+                while due := await self._rows.due(self._clock.now(), AT_ONCE):
+                    for stored in due:
+                        await self._start_one(stored, self._clock.now())
                 self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
             except StateError as error:
                 log.warning("schedules are waiting for the disk: %s", error)
@@ -168,10 +168,7 @@ class Scheduler:
         if isinstance(prepared, Skipped):
             raise StateError(prepared.why)
         # A person asked for it now: quiet hours do not hold it back.
-        return await self._start(
-            replace(stored, job=replace(prepared, personal=True)),
-            _Occurrence(now, stored.next, 0, late=False, skip=False),
-        )
+        return await self._start(replace(stored, job=replace(prepared, personal=True)), _Occurrence(now, stored.next))
 
     async def on_turn_end(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
         """Record how a run's turn ended; return a notice to its maker about the job.
@@ -186,47 +183,24 @@ class Scheduler:
             return ""
         state: RunState = "done" if outcome.went_well else "stopped" if outcome is Outcome.STOPPED else "failed"
         failures = stored.failures + 1 if state == "failed" else 0
-        next_due, job_state, now = stored.next, stored.state, self._clock.now()
+        next_due, now = stored.next, self._clock.now()
         if state == "failed" and next_due is not None:
-            next_due = max(next_due, await self._after_failure(stored, now, failures))
-        await self._rows.end_run(
-            stored,
-            inbound.id,
-            state,
-            at=now,
-            text=text[:MAX_TEXT],
-            cost=cost,
-            failures=failures,
-            next_due=next_due,
-            job_state=job_state,
-            note=stored.note,
-        )
+            pause = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), MAX_PAUSE)
+            next_due = max(next_due, stored.job.when.after(now + pause - 1) or now + pause)
+        ended = replace(stored, failures=failures, next=next_due)
+        await self._rows.end_run(ended, state, at=now, text=text[:MAX_TEXT], cost=cost)
         self.on_change()
         if failures > 1:
             return None
         return _about_failure(stored.job, next_due, now) if failures else ""
-
-    async def _after_failure(self, stored: StoredJob, now: float, failures: int) -> float:
-        pause = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), MAX_PAUSE)
-        return stored.job.when.after(now + pause - 1) or now + pause
 
     async def _free_cut_runs(self) -> None:
         """Free the jobs with a run that ended without a word: its turn is not open any more."""
         for stored, is_open in await self._rows.running():
             if not is_open:
                 log.warning("the run of schedule %s ended with an earlier daemon", stored.job.name)
-                await self._rows.end_run(
-                    stored,
-                    stored.running,
-                    "failed",
-                    at=self._clock.now(),
-                    text="its end was not recorded",
-                    cost=None,
-                    failures=stored.failures,
-                    next_due=stored.next,
-                    job_state=stored.state,
-                    note=stored.note,
-                )
+                text = "its end was not recorded"
+                await self._rows.end_run(stored, "failed", at=self._clock.now(), text=text)
 
     async def _wait(self) -> None:
         """Sleep until the earliest due time, or until something changes."""
@@ -247,11 +221,6 @@ class Scheduler:
         self._asleep, self._wakes = True, self._clock.monotonic() + seconds
         await self._clock.sleep(seconds)
 
-    async def _start_due(self) -> None:
-        while due := await self._rows.due(self._clock.now(), AT_ONCE):
-            for stored in due:
-                await self._start_one(stored, self._clock.now())
-
     async def _start_one(self, stored: StoredJob, now: float) -> None:
         occurrence = await self._occurrence(stored, now)
         if occurrence is None:
@@ -262,18 +231,13 @@ class Scheduler:
             log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
             missed = self._rows.run(stored, occurrence.due, "", "missed", now, _describe_gap(occurrence))
             await self._rows.write(missed, self._rows.move(stored, occurrence.next))
-        else:
-            await self._prepare_and_start(stored, occurrence)
-
-    async def _prepare_and_start(self, stored: StoredJob, occurrence: _Occurrence) -> None:
-        prepared = await self._prepare(stored)
-        if isinstance(prepared, Skipped):
+        elif isinstance(prepared := await self._prepare(stored), Skipped):
             log.info("schedule %s does not run: %s", stored.job.name, prepared.why)
             await self._rows.write(self._rows.move(stored, occurrence.next))
-            return
-        if prepared.when != stored.job.when:
-            occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
-        await self._start(replace(stored, job=prepared), occurrence)
+        else:
+            if prepared.when != stored.job.when:
+                occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
+            await self._start(replace(stored, job=prepared), occurrence)
 
     async def _occurrence(self, stored: StoredJob, now: float) -> _Occurrence | None:
         """Return the due time that counts now, after `catch_up`."""
@@ -345,8 +309,15 @@ class Scheduler:
 
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
-        text = job.text if not occurrence.late else f"{job.text}\n\n({self._lateness(job, occurrence.due, now)})"
-        task = job.task
+        text = job.text
+        if occurrence.late:
+            was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
+            text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"
+        task, session = job.task, job.session
+        if job.kind == "task" and task.session != "same":
+            # One of its own, unless the job names another.
+            is_fresh = task.session == "fresh"
+            session = session_of_agent(session, f"{job.name}-{int(occurrence.due)}") if is_fresh else task.session
         unattended = Unattended(
             stored.id,
             job.name,
@@ -363,23 +334,12 @@ class Scheduler:
         return Inbound(
             identity,
             replace(job.actor, entry="schedule"),
-            self._session(job, occurrence.due) if job.kind == "task" else job.session,
+            session,
             text,
             job.address,
             now,
             unattended=unattended,
         )
-
-    def _session(self, job: Job, due: float) -> str:
-        """Return the session of a task's run: one of its own, unless the job names another."""
-        if job.task.session == "same":
-            return job.session
-        if job.task.session != "fresh":
-            return job.task.session
-        return session_of_agent(job.session, f"{job.name}-{int(due)}")
-
-    def _lateness(self, job: Job, due: float, now: float) -> str:
-        return f"due {shown_shortly(due, zone_of(job.when), now)}; GoClaw was not running then"
 
 
 def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
@@ -402,7 +362,6 @@ def _describe_gap(occurrence: _Occurrence) -> str:
 
 
 def _about_failure(job: Job, next_due: float | None, now: float) -> str:
-    """Return the words about the first failure in a row."""
     if next_due is None:
         return f"The scheduled task {job.name} failed."
     following = shown_shortly(next_due, zone_of(job.when), now)

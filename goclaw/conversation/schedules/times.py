@@ -158,18 +158,6 @@ def name_of(zone: tzinfo, at: datetime) -> str:
 
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+_FIRST_HALF = ("January", "February", "March", "April", "May", "June")
+_MONTHS = (*_FIRST_HALF, "July", "August", "September", "October", "November", "December")
 """Spelt out: `strftime` follows the locale of the process."""

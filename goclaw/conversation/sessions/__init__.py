@@ -2,9 +2,9 @@
 
 `state` holds a session in memory, `models` knows which models answer, `modes` what asks for approval.
 
-Queue modes (`queueing`). A message that arrives during a turn is a row of `inbox` like any other. A message that joins
+Queue modes (`modes`). A message that arrives during a turn is a row of `inbox` like any other. A message that joins
 the turn is settled in the transaction that writes its row (`join:<message id>`), right before a request to the model
-that was not made yet, or (`queueing.burst`, on channels where people write in bursts) to a request that the model has
+that was not made yet, or (`modes.burst`, on channels where people write in bursts) to a request that the model has
 not begun to answer and that `Withdrawal` takes back. A message that interrupts is written together with the stop of
 the turn that it replaces.
 
@@ -26,7 +26,7 @@ person's own and the shared ones, in a group only the shared ones.
 
 Forgetting (`forgetting`) is the only way to delete rows of a transcript. It takes the session's lane first,
 so that no turn writes meanwhile. Deletions outside the database are owed in the same transaction: files, and the
-memory index, which compares where conversations begin. `media_sweep` removes files that no context refers to.
+memory index, which compares where conversations begin. `MediaSweep` removes files that no context refers to.
 
 Modes (`modes`). A call's approval rule depends on its row in the table of `auth.access`, the session's mode
 (evaluated at every use) and `policy`; it is evaluated before the call and again right before it runs. A context

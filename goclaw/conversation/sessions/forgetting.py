@@ -1,4 +1,4 @@
-"""Deletion of conversations: on request (`/forget`), and by age (`retention.days`).
+"""Deletion of conversations, on request (`/forget`) and by age (`retention.days`), and of unused files (`media.ttl`).
 
 Database rows are deleted by `store.forgetting`; this module handles the windows in memory, the files outside the
 database, the memory index, words in the audit log, and the confirmation code that prevents deletion by a slip.
@@ -14,10 +14,13 @@ from goclaw.common.auth.audit_chain import BlankAudit, Blanking
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import APART_SECONDS, Clock
 from goclaw.common.core.events import SessionForgotten
+from goclaw.common.core.records import record
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.state import Contexts
+from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.forgetting import Extent, Forgetting, PendingDeletion
+from goclaw.durable.store.media import NeededMedia
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -29,31 +32,33 @@ CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Characters of codes, without I, O, 0 and 1: people type them."""
 CODE_LENGTH = 6
+SWEEP_SECONDS = 300.0
+"""Seconds between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
 
 
+@record
 class Codes:
     """Codes that confirm an order: each for one person and one session, for five minutes, for one use.
 
     They are settings of the session: of several processes on one store each takes the code that another one gave.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
+    settings: Settings
+    clock: Clock
 
     async def issue(self, person: str, session: str) -> str:
         """Return a new code; an earlier one is void."""
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
-        given = {"code": code, "until": self._clock.now() + CODE_SECONDS}
-        await self._settings.set(session, _code_of(person), given)
+        given = {"code": code, "until": self.clock.now() + CODE_SECONDS}
+        await self.settings.set(session, _code_of(person), given)
         return code
 
     async def redeem(self, person: str, session: str, code: str) -> bool:
         """Whether `code` is the current code; any attempt invalidates it."""
-        given = (await self._settings.of_session(session)).get(_code_of(person))
-        if given is None or not await self._settings.unset(session, _code_of(person), given):
+        given = (await self.settings.of_session(session)).get(_code_of(person))
+        if given is None or not await self.settings.unset(session, _code_of(person), given):
             return False
-        left = given["until"] - self._clock.now()
+        left = given["until"] - self.clock.now()
         return 0 < left <= CODE_SECONDS + APART_SECONDS and secrets.compare_digest(
             given["code"].encode(), code.encode()
         )
@@ -166,3 +171,44 @@ class Forgetter:
         except StateError as error:
             log.warning("the memory index has not deleted its copy yet: %s", error)
             return False
+
+
+@record
+class MediaSweep:
+    """A periodic sweep of media that no context shows any more; see `store.media`.
+
+    A file stored during a sweep, again or for the first time, is newer than those the sweep removes: it stays.
+    """
+
+    blobs: Blobs
+    needed: NeededMedia
+    clock: Clock
+    ttl: float
+    """Seconds for which a file that no context shows stays."""
+
+    async def run(self) -> None:
+        """Sweep forever.
+
+        Raises:
+            StateError: the database or the disk refuses; begin again later.
+        """
+        while True:
+            await self.sweep()
+            await self.clock.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Sweep once; returns how many files went."""
+        until = self.clock.now() - self.ttl
+        fetching_since = await self.needed.oldest_unprocessed()
+        if fetching_since is not None:
+            # Files of a running turn are stored later than that, and referred to once all of them are there.
+            until = min(until, fetching_since)
+        await self.blobs.tidy(until)
+        old = await self.blobs.old_media(until)
+        if not old:
+            return 0
+        unneeded = old - await self.needed.keys()
+        removed = len(unneeded) - len(await self.blobs.remove_media(unneeded, until))
+        if removed:
+            log.info("removed %d pictures and files that no context refers to (media.ttl)", removed)
+        return removed

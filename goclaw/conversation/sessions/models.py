@@ -1,17 +1,23 @@
 """The models that answer. They are found in the background, so that looking for an Ollama server delays no start.
 
 A session uses the configured chain, or the model chosen for it (`/model`) with the configured chain as fallback.
+
+The demo says in each answer that no AI is connected; a real model that reads this repeats it. While the demo answers no
+summary, checkpoint or note is written; the first real model after it sees none of those turns (`DemoTurns`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import result_of
 from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
+from goclaw.conversation.sessions.state import DEMO_SINCE, VIEW, Contexts, DemoSince, Session
 from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.transcripts import LAST_ROW
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, Looking, ModelPorts
 from goclaw.llm.chain import ModelChain
@@ -152,12 +158,9 @@ class Models:
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found automatically"
+        there = found.ollama.models if found.ollama else ()
         # An old server does not report a model's capabilities.
-        pulled = (
-            [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]
-            if found.ollama
-            else []
-        )
+        pulled = [model for model in there if not model.capabilities or "completion" in model.capabilities]
         choices: dict[str, AvailableModel] = {}
         for choice in (
             *(AvailableModel(spec, why, configured=True) for spec in main),
@@ -201,10 +204,7 @@ class Models:
         found += [] if is_main or main.spec == DEMO else [(SummarySource.FALLBACK, main)]
         return [
             Summarizer(
-                source,
-                model,
-                is_free=all(is_free(spec, self._config) for spec in _specs(model)),
-                is_main=is_main,
+                source, model, is_free=all(is_free(spec, self._config) for spec in _specs(model)), is_main=is_main
             )
             for source, model in found
         ]
@@ -247,11 +247,7 @@ class Models:
         return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
-        """Return the models of `specs`, each opened once, with their known properties.
-
-        Raises:
-            ConfigError: one cannot be opened.
-        """
+        """Return the models, each opened once, with their known properties. Raises ConfigError: one cannot be."""
         for spec in specs:
             if spec not in self._opened:
                 self._opened[spec] = open_model(spec, self._config, self._ports)
@@ -275,3 +271,64 @@ class Models:
 def _specs(model: ChatModel) -> set[str]:
     """Return the models that may answer in the place of `model`."""
     return {each.spec for each in model.models} if isinstance(model, ModelChain) else {model.spec}
+
+
+@record
+class DemoTurns:
+    """Notes where the demo began to answer in a session, and leaves its turns out when a real model follows."""
+
+    contexts: Contexts
+    stored: Settings
+
+    async def before_request(
+        self, session: Session, turn: str, spec: str, tell: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Note the model of the next request.
+
+        Args:
+            session: the conversation.
+            turn: the running turn, which stays in the context.
+            spec: the model.
+            tell: sends a line to the people of the conversation when turns of the demo are left out from now on.
+        """
+        is_demo = spec.partition(":")[0] == DEMO
+        since = session.settings.demo
+        if is_demo and since is None:
+            first = _first_row(session, turn)
+            is_whole = not session.window.summary and all(entry.row >= first for entry in session.window.entries)
+            await self._note(session, DemoSince(first, is_whole))
+        elif since is not None and not is_demo:
+            if _shows(session, since, turn):
+                # First, because a turn resumed after a crash finds nothing left to report; people are informed once.
+                fresh = "starts with a fresh context" if since.is_whole else "continues where a real model stopped"
+                hidden = "It does not see your messages with the demo; they stay in the transcript."
+                await tell(f"{spec} answers now and {fresh}. {hidden}")
+            await self._leave_out(session, turn, since)
+            await self._note(session, None)
+
+    async def _note(self, session: Session, since: DemoSince | None) -> None:
+        await self.stored.set(session.key, DEMO_SINCE, asdict(since) if since else None)
+        session.settings.demo = since
+
+    async def _leave_out(self, session: Session, turn: str, since: DemoSince) -> None:
+        if since.is_whole:
+            await self.contexts.clear(session.key)
+            return
+        async with session.lock:
+            window = session.window
+            turns = (since.row, _first_row(session, turn) - 1)
+            view = replace(window.view, left_out=(*window.view.left_out, turns))
+            window.reduce(view)
+            await self.stored.set(session.key, VIEW, asdict(view))
+
+
+def _first_row(session: Session, turn: str) -> int:
+    """Return the first row of the running turn."""
+    return next((entry.row for entry in session.window.entries if entry.turn == turn), LAST_ROW)
+
+
+def _shows(session: Session, since: DemoSince, turn: str) -> bool:
+    """Whether the context has anything of the demo's turns; after a /clear it has not."""
+    first, window = _first_row(session, turn), session.window
+    stub = since.is_whole and bool(window.summary)
+    return stub or any(since.row <= entry.row < first for entry in window.entries)

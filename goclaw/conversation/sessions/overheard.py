@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from goclaw.common.core.events import Inbound
 from goclaw.common.core.messages import Piece
+from goclaw.common.core.records import record
 from goclaw.conversation.sessions.overheard_message import MAX_SAID, OverheardMessage, change, one_line, with_one_more
 from goclaw.conversation.sessions.state import HEARD, Contexts, Session
 from goclaw.durable.engine.journal import Journal
@@ -17,17 +18,17 @@ _QUOTED = re.compile(r"(?m)^[ ]{0,3}>.*(\n[ ]{0,3}>.*)*")
 """A quotation in Markdown (CommonMark 5.1): words of others in the agent's message."""
 
 
+@record
 class Overheard:
     """Stores overheard messages of all sessions."""
 
-    def __init__(self, contexts: Contexts, stored: Settings, journal: Journal) -> None:
-        self._contexts = contexts
-        self._stored = stored
-        self._journal = journal
+    contexts: Contexts
+    stored: Settings
+    journal: Journal
 
     async def add(self, inbound: Inbound, keep: int, at: float) -> bool:
         """Add a person's words to others; False: there is no room, or it is the new version of words that are gone."""
-        session = await self._contexts.session(inbound.session)
+        session = await self.contexts.session(inbound.session)
         if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.settings.overheard}):
             return False
         text = inbound.text[:MAX_SAID]
@@ -38,20 +39,20 @@ class Overheard:
 
     async def add_edit(self, inbound: Inbound, at: float) -> bool:
         """Store a person's edit of a message the agent has read; False: it was not read, or the text is the same."""
-        older = await self._journal.version(inbound.session, inbound.ref)
+        older = await self.journal.version(inbound.session, inbound.ref)
         if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
             return False
         before, now = change(older.own_words, inbound.own_words)
         # A command was never read by the agent, except where an edit turned a text into one.
         if before == now or not now or (before.startswith("/") and not older.edited):
             return False
-        session = await self._contexts.session(inbound.session)
+        session = await self.contexts.session(inbound.session)
         await self._store(session, OverheardMessage("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
         return True
 
     async def add_reaction(self, inbound: Inbound, on: str, text: str, at: float) -> None:
         """Add a reaction to the agent's message with this text; `on`: the message's id."""
-        session = await self._contexts.session(inbound.session)
+        session = await self.contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
         own = _QUOTED.sub("[…]", text)
         overheard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
@@ -63,20 +64,20 @@ class Overheard:
         Raises:
             StateError: it cannot be deleted; the next day tries again.
         """
-        for key in await self._stored.sessions_with(HEARD):
-            session = await self._contexts.session(key)
+        for key in await self.stored.sessions_with(HEARD):
+            session = await self.contexts.session(key)
             young = tuple(each for each in session.settings.overheard if each.at >= before)
             if len(young) < len(session.settings.overheard):
                 session.settings.overheard = young
-                await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
+                await self.stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
     async def _store(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
         """Add a message to those that wait. Raises StateError: it cannot be written, and must come again."""
         before = session.settings.overheard
         now = session.settings.overheard = with_one_more(before, overheard, keep)
         try:
-            settled = self._journal.insert_without_turn(inbound, overheard.at)
-            await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
+            settled = self.journal.insert_without_turn(inbound, overheard.at)
+            await self.stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
         except StateError:
             if session.settings.overheard is now:
                 session.settings.overheard = before

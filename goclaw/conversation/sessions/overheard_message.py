@@ -9,6 +9,7 @@ from typing import Literal
 
 from goclaw.common.core.messages import Piece, Provenance, SourceKind
 from goclaw.common.core.records import record
+from goclaw.conversation.agent.context.model_messages import plain
 
 MAX_NOTE = 500
 """Maximum characters of each text of an edit, and of a message with a reaction."""
@@ -42,7 +43,7 @@ class OverheardMessage:
 
     def piece(self, speaker: str) -> Piece:
         """Return the line for a message of `speaker`, with their own words trusted."""
-        who = f"{_plain(self.name)} ({self.author})".strip()
+        who = f"{plain(self.name, '<>[]()', 64)} ({self.author})".strip()
         is_own = self.author == speaker and not self.passed_on
         provenance = Provenance(SourceKind.PERSON if is_own else SourceKind.OTHER, self.author)
         match self.kind:
@@ -91,8 +92,3 @@ def one_line(text: str, longest: int = MAX_NOTE) -> str:
     """Return a text on one line of bounded length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}…"
-
-
-def _plain(name: str) -> str:
-    """Return a display name without our marks: its bearer chose it."""
-    return "".join(char for char in name if char.isprintable() and char not in "<>[]()")[:64].strip()

@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import field
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
@@ -119,32 +120,26 @@ class Pauses:
         self._ordered.pop(session, None)
 
 
+@record
 class Gate:
     """The gate of one turn. Of the calls of one answer the first to come parks the turn, the others wait for it."""
 
-    def __init__(
-        self,
-        pauses: Pauses,
-        turn: Turn,
-        stand_still: Callable[[], AbstractContextManager[None]],
-        publish: Callable[[TurnEvent], None],
-    ) -> None:
-        self._pauses = pauses
-        self._turn = turn
-        self._stand_still = stand_still
-        self._publish = publish
-        self._lock = asyncio.Lock()
+    pauses: Pauses
+    turn: Turn
+    stand_still: Callable[[], AbstractContextManager[None]]
+    publish: Callable[[TurnEvent], None]
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def wait(self) -> None:
         """Wait while the turn is paused."""
-        session, turn = self._turn.inbound.session, self._turn.id
+        session, turn = self.turn.inbound.session, self.turn.id
         async with self._lock:
-            pause = self._pauses.of(session, turn)
+            pause = self.pauses.of(session, turn)
             if pause is None:
                 return
-            with self._stand_still():
-                await self._turn.park(pause.step, _PAUSE.to_json(pause), self._announce)
-            self._publish(Notice(session, RESUMED, turn, kind=NoticeKind.RESUMED))
+            with self.stand_still():
+                await self.turn.park(pause.step, _PAUSE.to_json(pause), self._announce)
+            self.publish(Notice(session, RESUMED, turn, kind=NoticeKind.RESUMED))
 
     async def _announce(self, question: str) -> None:
-        self._publish(Notice(self._turn.inbound.session, PAUSED, self._turn.id, kind=NoticeKind.PAUSED))
+        self.publish(Notice(self.turn.inbound.session, PAUSED, self.turn.id, kind=NoticeKind.PAUSED))

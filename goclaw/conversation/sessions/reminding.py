@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from goclaw.common.core.redact import mask
 from goclaw.common.workspace import Workspace
-from goclaw.conversation.agent.context.untrusted_content import ContentMarkers, reminder
+from goclaw.conversation.agent.context.model_messages import ContentMarkers, reminder
 from goclaw.errors import GoclawError
-from goclaw.memory.user_memory import Memento, mementos_of
+from goclaw.memory.user_memory import mementos_of
 from goclaw.tools.execution.tasks.base import TaskInfo
 from goclaw.tools.toolkit.services import Reminder, Reminders
 
@@ -44,10 +44,6 @@ class SessionReminders(Reminders):
     def remove(self, id: str) -> None:
         """Remove a reminder; an unknown id is ignored."""
         self.kept.pop(id, None)
-
-    def turn(self) -> "TurnReminders":
-        """Return the reminders of a new turn, with those of the session."""
-        return TurnReminders(self)
 
     @property
     def idle(self) -> bool:
@@ -132,7 +128,9 @@ async def format_mementos(workspace: Workspace, key: str, markers: ContentMarker
         return ""
     lines: list[str] = []
     left = MAX_MEMENTO_CHARACTERS
-    for line in map(_memento_line, found[:MAX_SHOWN_MEMENTOS]):
+    for memento in found[:MAX_SHOWN_MEMENTOS]:
+        line = f"- {memento.name}{' (shared)' if memento.shared else ''}"
+        line += f": {memento.summary}" if memento.summary else ""
         left -= len(line) + 1
         if left < 0:
             break
@@ -140,8 +138,3 @@ async def format_mementos(workspace: Workspace, key: str, markers: ContentMarker
     if len(lines) < len(found):
         lines.append(f"and {len(found) - len(lines)} more (action list)")
     return markers.beside(mask("\n".join(lines)), MEMENTO_ORIGIN) if lines else ""
-
-
-def _memento_line(memento: Memento) -> str:
-    shared = " (shared)" if memento.shared else ""
-    return f"- {memento.name}{shared}" + (f": {memento.summary}" if memento.summary else "")

@@ -15,7 +15,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Actor, Todo
 from goclaw.common.core.messages import Artifact, SourceKind
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
+from goclaw.conversation.agent.context.model_messages import ContentMarkers
 from goclaw.conversation.agent.context.window import PrunedView, Window, context_entry
 from goclaw.conversation.agent.limits import TurnRules
 from goclaw.conversation.sessions.overheard_message import OverheardMessage

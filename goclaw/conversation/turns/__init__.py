@@ -9,7 +9,7 @@ minute and chat, the rest is put in front of the next one.
 
 Artifacts (`service.files_of`). A file that a tool keeps for people (`ctx.attach`) is a blob and a note in the row of
 its result (`goclaw.common.core.messages`); no request contains it. It lives until the row goes: the sweep in
-`sessions.media_sweep`, backup and forgetting respect it. A terminal fetches it when a card is opened (`AskArtifact`,
+`sessions.forgetting`, backup and forgetting respect it. A terminal fetches it when a card is opened (`AskArtifact`,
 only from the session's own rows); a chat gets it as a file that is promised together with the answer
 (`Capabilities.artifacts`).
 

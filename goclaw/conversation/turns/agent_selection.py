@@ -86,7 +86,7 @@ class AgentSelector:
         if began and (known := self.kinds.of(began)) and self.may(inbound.actor, began):
             return SelectedAgent(known)
         if (unattended := inbound.unattended) and unattended.agent:
-            found = self._select(inbound.actor, unattended.agent)
+            found = self._select(inbound.actor, unattended.agent, BY_SCHEDULE)
         else:
             found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
         if found.kind.name != MAIN:
@@ -94,29 +94,23 @@ class AgentSelector:
         return found
 
     async def _began(self, turn: Turn) -> str:
-        """Return the agent that began the turn in an earlier run of the daemon; empty if none had begun.
-
-        `main` is not recorded: most turns need no write for it.
-        """
+        """Return the agent that began the turn in an earlier run; empty: none had. `main` is not recorded: no write."""
         if turn.has_record(_STEP):
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
         return MAIN if turn.has_record(_FIRST_ANSWER) else ""
 
-    def _select(self, actor: Actor, agent: str) -> SelectedAgent:
-        """Return the agent that an unattended turn names; raises as `of_turn` does."""
-        kind = self._find(agent, BY_SCHEDULE)
+    def _select(self, actor: Actor, agent: str, why: str) -> SelectedAgent:
+        """Return the agent that an unattended turn, or a command, names; raises as `of_turn` does."""
+        kind = self._find(agent, why)
         if not self.may(actor, kind.name):
             raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
-        return SelectedAgent(kind, BY_SCHEDULE)
+        return SelectedAgent(kind, why)
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
         """Return the agent for a person in a session who gives that command there; raises as `of_turn` does."""
         places = [name for name in (session, chat) if name]
         if route := by_command(self.routes, command, actor.key, places):
-            kind = self._find(route.agent, BY_COMMAND)
-            if not self.may(actor, kind.name):
-                raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
-            return SelectedAgent(kind, BY_COMMAND)
+            return self._select(actor, route.agent, BY_COMMAND)
         chosen = await self.choice_for(session)
         if chosen and (known := self.kinds.of(chosen)) and self.may(actor, chosen):
             return SelectedAgent(known, BY_CHOICE)

@@ -21,26 +21,24 @@ from goclaw.common.core.events import (
     ToolStarted,
     TurnEvent,
 )
-from goclaw.common.core.messages import Artifact, Piece, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import Piece, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.context.labels import source_of, window_content
 from goclaw.conversation.agent.kinds import ABOUT
 from goclaw.conversation.agent.limits import Planning
-from goclaw.conversation.questions.missing_arguments import Clarifier
-from goclaw.conversation.questions.turn_questions import CallerQuestions, TurnQuestions, UnattendedQuestions
+from goclaw.conversation.questions.turn_questions import CallerQuestions, Clarifier, TurnQuestions, UnattendedQuestions
 from goclaw.conversation.schedules.orders import carry_out_for_agent
-from goclaw.conversation.sessions.modes import SessionOptions
+from goclaw.conversation.sessions.modes import SessionOptions, burst
 from goclaw.conversation.sessions.overheard import Carrying
-from goclaw.conversation.sessions.queueing import burst
 from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
-from goclaw.conversation.turns.hooking import Hooking
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.user_message import Hooking
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError
@@ -100,7 +98,7 @@ class AgentServices(TurnServices):
         self._commands = commands
         self._is_capped = False
         """Whether what the next request may cost is limited."""
-        self.reminders: TurnReminders = session.reminders.turn()
+        self.reminders: TurnReminders = TurnReminders(session.reminders)
         self.teams = context.helpers.teams.of(agent_run)
         if self.is_main:
             modes, queue_modes = context.choices.modes, context.choices.queue_modes
@@ -245,10 +243,6 @@ class AgentServices(TurnServices):
         if (reservations := self._context.costs.reservations).own:
             reservations.release(reservation_of(self.agent_run.turn.id, step))
 
-    def store_artifacts(self, artifacts: Sequence[Artifact]) -> None:
-        """Store the data that a call kept for people."""
-        self.agent_run.session.turn.artifacts.extend(artifacts)
-
     def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
         """Return the time that the answer of a step may take; its largest cost is reserved where that is limited.
 
@@ -258,12 +252,10 @@ class AgentServices(TurnServices):
         if not self._is_capped:
             return agent_run.policy.planning()
         turn, named = agent_run.turn, reservation_of(agent_run.turn.id, step)
-        payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, self._accounts())
+        # Its own turn pays, and that of every agent above it.
+        accounts = [Account(each.session.key, each.turn.id, each.policy.rules) for each in agent_run.chain()]
+        payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, accounts)
         return ReservedPlanning(agent_run.policy.rules.time.plan, costs, payer, model, max_output)
-
-    def _accounts(self) -> Sequence[Account]:
-        """Return the turns that pay for the agent: its own, and that of every one above it."""
-        return [Account(each.session.key, each.turn.id, each.policy.rules) for each in self.agent_run.chain()]
 
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
@@ -400,7 +392,6 @@ class AgentServices(TurnServices):
         return await (self._context.ports.models.only(wanted) if wanted else self.model())
 
     def _asking(self) -> TurnQuestions | CallerQuestions | UnattendedQuestions:
-        """Return whom the agent's tools may ask."""
         agent_run, ports = self.agent_run, self._context.ports
         if caller := agent_run.root.caller:
             return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.delegation.name)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from hashlib import sha256
 
 from structlog.contextvars import bound_contextvars
@@ -46,7 +46,6 @@ from goclaw.conversation.turns.answers import empty_sentence
 from goclaw.conversation.turns.turn import STOPPED, TurnRun
 from goclaw.conversation.turns.turn_context import SessionPorts
 from goclaw.durable.engine.journal import JournaledTurn
-from goclaw.durable.store.spending import Spent
 from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
 from goclaw.tools.execution.tasks.base import Job, JobEnd, Owner
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask
@@ -72,26 +71,20 @@ class RunningAgent:
     """Monotonic."""
 
 
+@record
 class Agents:
     """All agents that work for turns now."""
 
-    def __init__(
-        self,
-        ports: SessionPorts,
-        agents_for: AgentSelector,
-        contexts: Contexts,
-        pauses: Pauses,
-        services: Callable[[AgentRun], AgentServices],
-    ) -> None:
-        self._ports = ports
-        self._agents_for = agents_for
-        self._contexts = contexts
-        self._pauses = pauses
-        self._services = services
-        self._running: dict[str, RunningAgent] = {}
-        """By their sessions, in the order of their start."""
-        self._places: dict[str, str] = {}
-        """The person's session of each that works or is about to, by its own."""
+    ports: SessionPorts
+    agents_for: AgentSelector
+    contexts: Contexts
+    pauses: Pauses
+    services: Callable[[AgentRun], AgentServices]
+    """Returns the services for an agent."""
+    _running: dict[str, RunningAgent] = field(default_factory=dict)
+    """By their sessions, in the order of their start."""
+    _places: dict[str, str] = field(default_factory=dict)
+    """The person's session of each that works or is about to, by its own."""
 
     async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Run an agent for `above` to its end, or take it up where a crash has cut it.
@@ -106,15 +99,17 @@ class Agents:
             ToolError: it may not be started, or did not finish.
             StateError: the disk refuses its writes; the turn is resumed later.
         """
-        kind = self._exporting(task.kind) if task.exported else self.kind(above, task.kind)
+        kind = self.agents_for.kinds.of(task.kind) if task.exported else self.kind(above, task.kind)
+        if kind is None:
+            raise ToolError(f"the agent {task.kind} no longer exists")
         agent = _id_of(above.turn.id, step)
         await self._refuse_too_many(above, agent)
         if task.background:
             return await self._start(above, kind, task, agent, step)
         # Nothing is awaited in between: this is what counts as being at work.
-        async with self._working(above, agent) as session:
-            agent_run = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
-            self._running[session.key] = RunningAgent(agent, agent_run, self._ports.clock.monotonic())
+        async with self.working(above, agent) as session:
+            agent_run = _below(above, kind, task, session, agent, step, call_id, self.ports.clock.now())
+            self._running[session.key] = RunningAgent(agent, agent_run, self.ports.clock.monotonic())
             with bound_contextvars(agent=agent):
                 return await self._work(agent_run, agent, kind, task)
 
@@ -124,15 +119,9 @@ class Agents:
         Raises:
             ToolError: no agent of that name may work for this person.
         """
-        kind = self._agents_for.kinds.find(name)
-        if not self._agents_for.may(above.turn.inbound.actor, kind.name):
+        kind = self.agents_for.kinds.find(name)
+        if not self.agents_for.may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"this person may use no kind of agent called {kind.name!r}")
-        return kind
-
-    def _exporting(self, name: str) -> Kind:
-        kind = self._agents_for.kinds.of(name)
-        if kind is None:
-            raise ToolError(f"the agent {name} no longer exists")
         return kind
 
     async def _start(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
@@ -146,7 +135,7 @@ class Agents:
         async def start() -> tuple[str, str]:
             nonlocal has_begun
             await turn.intend(name)
-            info = await self._ports.environment.tasks.start_job(self._job(above.detach(), kind, task, agent, step))
+            info = await self.ports.environment.tasks.start_job(self._job(above.detach(), kind, task, agent, step))
             has_begun = True
             return info.id, info.output
 
@@ -160,14 +149,14 @@ class Agents:
         return AgentReport(agent, kind.name, task=task_id, output=output)
 
     def _job(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> Job:
-        ports, inbound = self._ports, above.turn.inbound
+        ports, inbound = self.ports, above.turn.inbound
         mine = turn_of_agent(above.turn.id, agent)
         # No message began it, so no restart takes it up; its questions are asked where the person is.
         own = ports.store.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
 
         async def run() -> JobEnd:
             try:
-                async with self._working(above, agent) as session:
+                async with self.working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
                     agent_run = self._with_root(agent_run, own, agent_run.turn.inbound)
                     self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
@@ -199,12 +188,6 @@ class Agents:
         """Free the place of an agent that has ended, or was never begun."""
         self._places.pop(session_of_agent(above.session.key, agent), None)
 
-    @asynccontextmanager
-    async def staying(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
-        """Yield the conversation of an agent that stays for several turns (`one_turn`)."""
-        async with self._working(above, agent) as session:
-            yield session
-
     async def one_turn(
         self,
         above: AgentRun,
@@ -216,7 +199,7 @@ class Agents:
         membership: TeamMembership,
     ) -> str:
         """Run one turn of an agent that stays: `own`; returns its last words. Raises ToolError: it did not finish."""
-        ports = self._ports
+        ports = self.ports
         agent_run = _below(above, kind, task, session, agent, "", "", ports.clock.now())
         asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
         agent_run = replace(self._with_root(agent_run, own, asked), membership=membership)
@@ -227,7 +210,7 @@ class Agents:
 
     def _with_root(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
         """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
-        root = SharedRun(own, self._pauses.gate(own, nullcontext))
+        root = SharedRun(own, self.pauses.gate(own, nullcontext))
         delegation = replace(agent_run.delegation, prefix="")
         return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), delegation=delegation)
 
@@ -256,27 +239,27 @@ class Agents:
     async def _run(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         turn, session = agent_run.turn, agent_run.session
         log.info("agent of kind %s started", kind.name, extra={"depth": agent_run.depth})
-        self._ports.bus.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
+        self.ports.bus.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
         outcome, text = Outcome.STOPPED, STOPPED
         try:
             outcome, text = await self._answer(agent_run, task.check)
         finally:
-            self._ports.bus.publish(TurnFinished(turn.id, session.key, outcome, text))
+            self.ports.bus.publish(TurnFinished(turn.id, session.key, outcome, text))
             log.info("agent %s", outcome)
         if outcome is not Outcome.ANSWERED:
             raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
-        spent = await self._ports.store.spending.of_turn(session.key, turn.id)
+        spent = await self.ports.store.spending.of_turn(session.key, turn.id)
         source = source_of(window_content([session.window]))
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output, source=source)
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Return the outcome and an agent's last words, or the sentence that stands in their place."""
-        run = TurnRun(self._services(agent_run))
+        run = TurnRun(self.services(agent_run))
         try:
             answer = (await _run_and_check(run, agent_run.policy, check)).strip()
             # An MCP client gets all text, as a person does, unless it asks for data.
             if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
-                answer = "\n\n".join(filter(None, (*run.earlier_texts, answer)))
+                answer = "\n\n".join(filter(None, (*run.spoken.said, answer)))
             return Outcome.ANSWERED, answer or empty_sentence(run.empty)
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: the agent reached a limit"
@@ -291,27 +274,27 @@ class Agents:
         return outcome, await run.finish(reason, text)
 
     @asynccontextmanager
-    async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
+    async def working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
         """Yield the agent's own conversation, empty unless resumed; it is dropped from memory when the agent ends."""
         key = session_of_agent(above.session.key, agent)
         self._places[key] = above.home.key
         above.root.started.add(agent)
         try:
-            async with self._contexts.working(key, above.turn.inbound.actor) as session:
+            async with self.contexts.working(key, above.turn.inbound.actor) as session:
                 yield session
         finally:
             self._places.pop(key, None)
             self._running.pop(key, None)
-            self._contexts.forget(key, gone=True)
-            self._ports.models.forget(key)
+            self.contexts.forget(key, gone=True)
+            self.ports.models.forget(key)
 
     async def _refuse_too_many(self, above: AgentRun, agent: str) -> None:
-        limits, root, home = self._ports.config.limits, above.root, above.home.key
+        limits, root, home = self.ports.config.limits, above.root, above.home.key
         if above.depth >= limits.agent_depth:
             raise ToolError(
                 f"agents may be nested {limits.agent_depth} deep at most (limits.agent_depth): do the task yourself"
             )
-        before = await self._ports.store.spending.agents_of_turn(home, root.turn.id)
+        before = await self.ports.store.spending.agents_of_turn(home, root.turn.id)
         started = root.started | {key.rpartition(":")[2] for key in before}
         if agent not in started and len(started) >= limits.agents_per_turn:
             raise ToolError(
@@ -330,15 +313,19 @@ class Agents:
 
     async def lines(self, home: str) -> list[str]:
         """Return the tree of running agents, for people: task, depth, time and use of each."""
-        now, found = self._ports.clock.monotonic(), self.of(home)
+        now, found = self.ports.clock.monotonic(), self.of(home)
         lines = []
         for each in sorted(found, key=lambda each: each.agent_run.session.key):
             agent_run = each.agent_run
-            spent = await self._ports.store.spending.of_turn(agent_run.session.key, agent_run.turn.id)
+            spent = await self.ports.store.spending.of_turn(agent_run.session.key, agent_run.turn.id)
             indent = "  " * (agent_run.depth - 1)
             whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
             name = f"{indent}{agent_run.delegation.name}"
-            lines.append(f"{name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
+            figures = (
+                f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}, "
+                f"{spent.input + spent.output:,} tokens, {now - each.began:.0f} s"
+            )
+            lines.append(f"{name} ({each.id}{whose}): {figures}")
         return lines
 
 
@@ -385,8 +372,3 @@ def _name(kind: Kind, task: AgentTask) -> str:
 def _id_of(turn: str, step: str) -> str:
     """Return a call's unique id, the same after a crash."""
     return sha256(f"{turn}\n{step}".encode()).hexdigest()[:ID_LENGTH]
-
-
-def _figures(spent: Spent) -> str:
-    requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
-    return f"{requests}, {spent.input + spent.output:,} tokens"

@@ -5,22 +5,30 @@ the step, so that a crash neither loses nor doubles it. A text is held and put b
 included, where the channel wants one message a turn (`telegram.interim`) or the chat had `MAX_A_MINUTE` of them in a
 minute: a model that comments on each of fifty calls must not flood a chat, nor use up what Telegram lets a bot say in a
 group (20 messages a minute). A text before a question or a sent file is never held: the person reads it first.
+
+A turn for which no person waits (schedules, heartbeat, webhooks: `UnattendedTurns`) says at its end what it has to say,
+with the calls that were refused because no person could be asked. An answer of `HEARTBEAT_OK` is not delivered. A
+terminal reads transcripts, so the result of a turn in a session of its own is said in the session that it was made in.
 """
 
 import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from goclaw.channels.base import Channel
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import LOCAL, Delivery, Inbound
+from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
 from goclaw.common.core.messages import AssistantMessage, ToolCall
+from goclaw.common.core.records import record
 from goclaw.common.core.redact import Masking, storable
-from goclaw.durable.engine.base import Turn
+from goclaw.conversation.schedules.scheduler import Scheduler
+from goclaw.durable.engine.base import Engine, Turn
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import Emptiness, Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
+from goclaw.tools.approval.requests import describe_refusals
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +38,8 @@ SECONDS = 60.0
 REPEATED = "[I ended the answer here because the model repeated itself.]"
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
 """Tools that show a question, a text or a file to the person."""
+SAID = ":said"
+"""Suffix of the id of the text that says a turn's result in another session."""
 
 
 class InterimTexts:
@@ -273,3 +283,31 @@ def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool
         return True
     unknown = error.kind is ModelErrorKind.REJECTED and error.status == BAD_REQUEST
     return unknown and UNKNOWN_SHARE * tokens > context_window
+
+
+@record
+class UnattendedTurns:
+    """Ends unattended turns."""
+
+    scheduler: Scheduler
+    engine: Engine
+
+    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
+        return await self.scheduler.quiet.filter(inbound, deliveries)
+
+    async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
+        """Return the message to the person about a turn that ended; empty: none, or it is said in another session."""
+        if inbound.unattended and inbound.unattended.awaited:
+            return "\n\n".join(filter(None, (text, describe_refusals(refused))))
+        besides = await self.scheduler.on_turn_end(inbound, outcome, text, cost or None)
+        if besides is None:
+            return ""
+        said = "" if outcome.went_well and text.strip() == NOTHING_TO_SAY else text
+        words = "\n\n".join(filter(None, (said, describe_refusals(refused), besides)))
+        home = root_session(inbound.session)
+        if words and inbound.address.channel == LOCAL and home != inbound.session:
+            said_there = replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=())
+            await self.engine.submit(said_there, "say")
+            return ""
+        return words

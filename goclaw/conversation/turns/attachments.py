@@ -17,7 +17,7 @@ from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
-from goclaw.conversation.agent.context.untrusted_content import OF_THE_SENDER
+from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER, plain
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber
@@ -108,7 +108,10 @@ class Attachments:
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
         if name == LOCAL and attachment.ref.startswith(UPLOADED):
-            return await self._load_blob(attachment.ref.removeprefix(UPLOADED))
+            try:
+                return await self.environment.blobs.get(attachment.ref.removeprefix(UPLOADED))
+            except ToolError as error:
+                raise DeliveryError(str(error), permanent=True) from error
         channel = self.channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
@@ -120,12 +123,6 @@ class Attachments:
                     raise
                 await self.environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
         return await channel.fetch(attachment)
-
-    async def _load_blob(self, blob: str) -> bytes:
-        try:
-            return await self.environment.blobs.get(blob)
-        except ToolError as error:
-            raise DeliveryError(str(error), permanent=True) from error
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
         """Return the picture to show to the model; None if the file is not a picture that models accept."""
@@ -187,7 +184,10 @@ class Attachments:
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
         origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
-        return [(f"[{head}, transcribed:]", ""), (self._shorten(words), origin, provenance)]
+        limit = self.environment.config.media.text_characters
+        if len(words) > limit:
+            words = f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
+        return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds
@@ -198,10 +198,6 @@ class Attachments:
                 return await transcriber.transcribe(recording)
         except TimeoutError:
             raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
-
-    def _shorten(self, words: str) -> str:
-        limit = self.environment.config.media.text_characters
-        return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
 
     async def _save(self, inbound: Inbound, name: str, data: bytes) -> str:
         """Put a file into the workspace that the sender works in; says where it is, or why it is nowhere."""
@@ -223,8 +219,9 @@ def message_without_files(inbound: Inbound) -> UserMessage:
 
 def _describe(attachment: Attachment) -> str:
     """Describe an attachment: its kind, its name on one line without our brackets, its origin, its duration."""
-    name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
-    named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
+    named = f"{_KINDS[attachment.kind]} {plain(attachment.name, '[]<>', 100)}".strip() + (
+        OF_WHAT_IS_ANSWERED if attachment.origin else ""
+    )
     return f"{named}, {attachment.seconds} s" if attachment.seconds else named
 
 

@@ -75,7 +75,9 @@ class Costs:
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """Return the row about an answer, to be written with its step."""
-        usage, now = _believable(done.usage + done.wasted), self.clock.now()
+        counts = astuple(done.usage + done.wasted)
+        # Limited to plausible values: a wrong count must not keep an answer from being stored.
+        usage, now = Usage(*(min(max(0, count), MAX_TOKENS) for count in counts)), self.clock.now()
         return Spending.row(
             session,
             turn,
@@ -86,6 +88,14 @@ class Costs:
             at=now,
             person=person,
         )
+
+    async def book(
+        self, session: str, turn: str, purpose: Purpose, done: Finished, person: str, reservation: str
+    ) -> None:
+        """Book an answer that belongs to no step, and end its reservation."""
+        row = self.row(session, turn, purpose, done, person)
+        await self.spending.store(row, *self.reservations.end_statements(reservation))
+        self.reservations.on_end(reservation)
 
     async def check(self, session: str, turn: str, person: str, rules: TurnRules) -> bool:
         """Check the caps before a request. False: there are none.
@@ -161,10 +171,9 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _find_excess(spent, tokens, dollar):
-            took = f"your requests today used {passed}"
             raise LimitReached(
                 f"I stopped: your requests today used {passed}. I can continue after midnight.",
-                f"{took}. I can continue after midnight",
+                f"your requests today used {passed}. I can continue after midnight",
             )
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
@@ -225,9 +234,7 @@ class BackgroundCosts:
             yield
 
     async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
-        row = self.costs.row(session, "", purpose, done, await self._person(session))
-        await self.costs.spending.store(row, *self.costs.reservations.end_statements(reservation))
-        self.costs.reservations.on_end(reservation)
+        await self.costs.book(session, "", purpose, done, await self._person(session), reservation)
 
     def release(self, reservation: str) -> None:
         self.costs.reservations.release(reservation)
@@ -261,7 +268,6 @@ def reservation_of(turn: str, step: str) -> str:
 
 
 def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
-    """Return the sums including reservations."""
     tokens, dollar = sum(each.tokens for each in reserved), sum(each.cost for each in reserved)
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 
@@ -277,15 +283,8 @@ def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterat
 
 
 def _price_note_of(spent: Spent) -> str:
-    if not spent.unpriced:
-        return ""
     answers = "answer" if spent.unpriced == 1 else "answers"
-    return f"; {spent.unpriced:,} {answers} of unknown price not included"
-
-
-def _believable(usage: Usage) -> Usage:
-    """Limit the provider's counts to plausible values: a wrong count must not keep an answer from being stored."""
-    return Usage(*(min(max(0, count), MAX_TOKENS) for count in astuple(usage)))
+    return f"; {spent.unpriced:,} {answers} of unknown price not included" if spent.unpriced else ""
 
 
 def cost_in_words(spent: Spent) -> str:

@@ -8,6 +8,7 @@ daemon: the agents' messages until then are kept, and the call is not resumed.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import field
 from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
@@ -16,6 +17,7 @@ from goclaw.common.config.agents import AgentSettings
 from goclaw.common.core.events import AGENT_TURN, Inbound
 from goclaw.common.core.fencing import Fence, alongside_owner
 from goclaw.common.core.messages import ToolResult
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy, TurnRules
@@ -43,20 +45,18 @@ NO_BACKGROUND = "an MCP client starts no agent in the background: nobody would b
 FORGOTTEN = "the agent was stopped: its conversation was deleted"
 
 
+@record
 class ExternalRuns:
     """All such calls that are under way."""
 
-    def __init__(
-        self, context: TurnContext, agents: Agents, pauses: Pauses, rules: TurnRules, ownership: Ownership
-    ) -> None:
-        """`rules`: of a call as a whole; agents have rules of their own besides."""
-        self.context = context
-        self.agents = agents
-        self.pauses = pauses
-        self.rules = rules
-        self.ownership = ownership
-        """Other processes have such calls, too, and any of them may own their sessions."""
-        self._open: set[ExternalRun] = set()
+    context: TurnContext
+    agents: Agents
+    pauses: Pauses
+    rules: TurnRules
+    """Of a call as a whole; agents have rules of their own besides."""
+    ownership: Ownership
+    """Other processes have such calls, too, and any of them may own their sessions."""
+    _open: "set[ExternalRun]" = field(default_factory=set)
 
     @property
     def without(self) -> Sequence[str]:
@@ -169,7 +169,6 @@ class ExternalRun:
         return AgentRun(self._root, self._turn, home, RunPolicy(rules), Kind("", self._settings, rules))
 
     async def _start(self) -> None:
-        """Start to write for the session."""
         if self._fence is None:
             self._fence = await self._runs.ownership.beside(self.scope.session)
         self._used = True

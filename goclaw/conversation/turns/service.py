@@ -20,17 +20,15 @@ from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import RunPolicy, unattended_rules
 from goclaw.conversation.agent.loop import run_turn
 from goclaw.conversation.compaction.maintenance import MaintenanceQueue
-from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
-from goclaw.conversation.turns.hooking import HEARING, WITHHELD
 from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn import SETTLE_STEP, STOPPED, TurnRun
-from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.conversation.turns.user_message import plain_message
+from goclaw.conversation.turns.turn_context import TurnContext, WindowShortage
+from goclaw.conversation.turns.user_message import HEARING, WITHHELD, plain_message
 from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.llm.served import NO_TOOLS
@@ -209,7 +207,7 @@ class Sessions:
         await self._notify_of_room(turn, session, kind)
         await self._notify_of_tools(turn, session, kind)
         if not text.strip():
-            text = "" if run.earlier_texts else empty_sentence(run.empty)
+            text = "" if run.spoken.said else empty_sentence(run.empty)
         return TurnEnding(Outcome.CUT if run.cut else Outcome.ANSWERED, text)
 
     async def _close(self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = "") -> TurnEnding:

@@ -19,20 +19,19 @@ from goclaw.common.core.events import Actor, SessionNow
 from goclaw.common.core.records import record
 from goclaw.common.workspace import SHARED
 from goclaw.conversation.agent.context.budget import ContextBudget, percent, reserve
-from goclaw.conversation.agent.context.health import CompactionHealth
 from goclaw.conversation.agent.context.labels import window_content
 from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import TurnRules
+from goclaw.conversation.compaction.summaries import CompactionHealth
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
-from goclaw.conversation.compaction.window_shortage import WindowShortage
-from goclaw.conversation.schedules.overview import Overview
+from goclaw.conversation.schedules.orders import Overview
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agents import Agents
 from goclaw.conversation.turns.costs import cost_in_words
 from goclaw.conversation.turns.teams import Teams
-from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.turn_context import TurnContext, WindowShortage
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, Looking
@@ -153,7 +152,8 @@ class SessionStatus:
                 *self._first_lines(),
                 f"  Cost so far: {cost_in_words(self.spent)}",
                 *self._queue_lines(),
-                *self._policy_lines(),
+                *(["  This turn: paused; /resume continues it, /stop ends it"] if self.paused else []),
+                *(f"  {name}: {text}" for name, text in self.policy),
             ],
         ]
         if self.details.memory:
@@ -164,16 +164,14 @@ class SessionStatus:
             blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
         return "\n\n".join("\n".join(block) for block in blocks)
 
-    def _policy_lines(self) -> Sequence[str]:
-        held = [("This turn", "paused; /resume continues it, /stop ends it")] if self.paused else []
-        return [f"  {name}: {text}" for name, text in [*held, *self.policy]]
-
     def _first_lines(self) -> Sequence[str]:
         """Whether it works at all: daemon, model, Telegram."""
         told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
         short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
         window = f"  Model window: {self.window_origin}" if self.window_origin else ""
-        lines = (told.get(DAEMON), self._model_line(), window, self._calls_line(), told.get(TELEGRAM), short)
+        style = style_words(self.calls, reads_text=self.reads_text_calls)
+        trial = "" if self.calls is CallStyle.UNTRIED else f"  Model trial: it {style}"
+        lines = (told.get(DAEMON), self._model_line(), window, trial, told.get(TELEGRAM), short)
         return [line for line in lines if line]
 
     def _model_line(self) -> str:
@@ -181,11 +179,6 @@ class SessionStatus:
             return f"  Model: {self.model}"
         chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
         return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
-
-    def _calls_line(self) -> str:
-        if self.calls is CallStyle.UNTRIED:
-            return ""
-        return f"  Model trial: it {style_words(self.calls, reads_text=self.reads_text_calls)}"
 
     def _queue_lines(self) -> Sequence[str]:
         agent = {"Agent": self.answering} if self.answering else {}
@@ -198,10 +191,12 @@ class SessionStatus:
         if not self.summary_source:
             lines = ["  Ollama: not configured", "  Mode: main model only"]
         elif health.degraded:
+            # Whole seconds below a minute, which never reach zero while there is something left.
+            left = math.ceil(health.reset_in)
             return [
                 f"  {self.summary_source}: degraded ({health.failures}/{health.threshold} failures)",
                 "  Mode: fallback to main model",
-                f"  Reset in: {_until(health.reset_in)}",
+                f"  Reset in: {f'{left} s' if left < MINUTE else _minutes(health.reset_in)}",
                 *([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),
                 *self._progress(),
             ]
@@ -260,12 +255,6 @@ def _minutes(seconds: float) -> str:
     return f"{max(0, round(seconds / MINUTE))} min"
 
 
-def _until(seconds: float) -> str:
-    """Return a time to wait: whole seconds below a minute, which never reach zero while there is something left."""
-    left = math.ceil(seconds)
-    return f"{left} s" if left < MINUTE else _minutes(seconds)
-
-
 @record
 class SessionInspection:
     """Looks at sessions, and changes nothing."""
@@ -286,7 +275,9 @@ class SessionInspection:
         """Return a session's state; `details` comes from others, `actor` is the requester."""
         session = await self.context.contexts.session(key)
         kind, line = await self.context.choices.agents.answering(actor, key)
-        models = self.context.ports.models
+        models, settings = self.context.ports.models, self.context.ports.store.settings
+        access = self.context.ports.approvals.access
+        is_admin = actor is None or access.authorize(actor, "command.admin", "status").allowed
         short = ""
         try:
             agent = await self._known_model(key, kind)
@@ -297,19 +288,22 @@ class SessionInspection:
             if actor:
                 await self.context.measure(session, actor, kind, agent)
                 short = await self.shortage.shortage(session, actor, kind, agent)
+        is_ollama = any(spec.startswith("ollama:") for spec in models.summary_specs)
+        # Of the daily budget of the session's current user, at first of its own person.
+        today = await self.context.costs.lines(session.person or key)
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
-            window_origin=models.served.of(model).window_words(context_window) if self._is_admin(actor) else "",
-            calls=await self._calls(model) if self._is_admin(actor) else CallStyle.UNTRIED,
+            window_origin=models.served.of(model).window_words(context_window) if is_admin else "",
+            calls=CallStyle.of(await settings.fact(f"{TEXT_CALLS}:{model}")) if is_admin else CallStyle.UNTRIED,
             reads_text_calls=reads_text_calls(self.context.ports.config, model),
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
             compactions=await self.context.ports.store.transcripts.compactions(key),
             compacting=session.compaction.running,
-            summary_source=_summary_source(models.summary_specs),
+            summary_source="Ollama" if is_ollama else next(iter(models.summary_specs), ""),
             pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.choice_for(key),
@@ -318,33 +312,10 @@ class SessionInspection:
             mode=await self.context.choices.modes.choice_for(key),
             details=details,
             answering=line,
-            policy=[
-                *await self._workspace(key, actor),
-                *kind.rules.lines(),
-                *await self._how_far(session),
-                *self._guard(session, actor),
-            ],
+            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *today, *_guard(session, is_admin)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.turn.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
-
-    async def _calls(self, spec: str) -> CallStyle:
-        return CallStyle.of(await self.context.ports.store.settings.fact(f"{TEXT_CALLS}:{spec}"))
-
-    def _is_admin(self, actor: Actor | None) -> bool:
-        access = self.context.ports.approvals.access
-        return actor is None or access.authorize(actor, "command.admin", "status").allowed
-
-    def _guard(self, session: Session, actor: Actor | None) -> list[tuple[str, str]]:
-        """Describe for admins what the guard sees in the session's window; nothing where it sees nothing."""
-        if not self._is_admin(actor):
-            return []
-        foreign, private = describe(window_content([session.window]))
-        parts = [
-            *([f"others' words ({foreign})"] if foreign else []),
-            *([f"private text ({private})"] if private else []),
-        ]
-        return [("Guard", f"the agent has read {' and '.join(parts)}")] if parts else []
 
     async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
         """Say that the actor has a workspace of their own in the session, where that is so."""
@@ -377,12 +348,7 @@ class SessionInspection:
         return known.turn.rules if known and known.turn.rules else self.context.choices.agents.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
-        """Return the model of an agent, with its window if its server reports it soon.
-
-        Raises:
-            ConfigError: none can be opened.
-            TimeoutError: it is still being looked for.
-        """
+        """Return an agent's model, with its window if its server says it soon; raises as `budget` does for models."""
         async with asyncio.timeout(LOOK_SECONDS):
             model = await self.context.choices.agents.model(key, kind)
         with suppress(TimeoutError):
@@ -390,10 +356,6 @@ class SessionInspection:
                 if isinstance(model, Looking):
                     await model.look()
         return model
-
-    async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
-        """Return the share of the daily budget used by the session's current user, at first its own person."""
-        return await self.context.costs.lines(session.person or session.key)
 
 
 def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:
@@ -421,6 +383,10 @@ def _telegram_line(config: Config, users: Users) -> str:
     return "" if any(user.key.startswith("telegram:") for user in users.all()) else NO_USERS
 
 
-def _summary_source(specs: Sequence[str]) -> str:
-    is_ollama = any(spec.startswith("ollama:") for spec in specs)
-    return "Ollama" if is_ollama else next(iter(specs), "")
+def _guard(session: Session, is_admin: bool) -> list[tuple[str, str]]:
+    """Describe for admins what the guard sees in a session's window; nothing where it sees nothing."""
+    if not is_admin:
+        return []
+    foreign, private = describe(window_content([session.window]))
+    parts = [*([f"others' words ({foreign})"] if foreign else []), *([f"private text ({private})"] if private else [])]
+    return [("Guard", f"the agent has read {' and '.join(parts)}")] if parts else []

@@ -7,12 +7,13 @@ A turn that waits for a person or for the disk is not stuck. A reported turn con
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Alerts, Notice
+from goclaw.common.core.records import record
 from goclaw.common.health.stuck_tasks import task_stacks
 from goclaw.durable.engine.base import RunningTurn
 
@@ -33,40 +34,38 @@ class _Seen:
     reported: bool = False
 
 
+@record
 class StuckTurns:
     """Watches all turns. `run` is its life."""
 
-    def __init__(
-        self, limit: float, at_work: Callable[[], Sequence[RunningTurn]], bus: Bus, alerts: Alerts, clock: Clock
-    ) -> None:
-        """`limit`: seconds without anything until a turn counts as stuck; 0: none ever does."""
-        self._limit = limit
-        self._at_work = at_work
-        self._bus = bus
-        self._alerts = alerts
-        self._clock = clock
-        self._seen: dict[str, _Seen] = {}
+    limit: float
+    """Seconds without anything until a turn counts as stuck; 0: none ever does."""
+    at_work: Callable[[], Sequence[RunningTurn]]
+    bus: Bus
+    alerts: Alerts
+    clock: Clock
+    _seen: dict[str, _Seen] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
-        while self._limit:
+        while self.limit:
             self.check()
-            await self._clock.sleep(min(LOOK_SECONDS, self._limit / 2))
+            await self.clock.sleep(min(LOOK_SECONDS, self.limit / 2))
 
     def check(self) -> None:
         """Check everything that runs, once."""
-        now = self._clock.monotonic()
-        running = {work.turn: work for work in self._at_work()}
+        now = self.clock.monotonic()
+        running = {work.turn: work for work in self.at_work()}
         for turn in self._seen.keys() - running.keys():
             self._over(self._seen.pop(turn))
         for turn, work in running.items():
-            seen, moved = self._seen.get(turn), self._bus.last_event_time(work.session)
+            seen, moved = self._seen.get(turn), self.bus.last_event_time(work.session)
             if seen is None or work.parked or (moved, work.doing) != (seen.moved, seen.work.doing):
                 if seen:
                     self._over(seen)
                 # Nothing says since when it is as it is, unless the bus knows.
                 self._seen[turn] = _Seen(work, now if moved is None or seen else moved, moved)
-            elif not seen.reported and now - seen.since >= self._limit:
+            elif not seen.reported and now - seen.since >= self.limit:
                 self._report(seen)
 
     def now(self) -> dict[str, str]:
@@ -84,21 +83,21 @@ class StuckTurns:
         work, words = seen.work, self._in_words(seen)
         stack = task_stacks(_tasks_of(work.turn))
         log.warning("the turn is stuck: %s", words, extra={"turn": work.turn, "session": work.session, "stack": stack})
-        self._bus.publish(Notice(work.session, f"Nothing has happened {words}. /stop ends it.", work.turn))
-        self._alerts.tell(
+        self.bus.publish(Notice(work.session, f"Nothing has happened {words}. /stop ends it.", work.turn))
+        self.alerts.tell(
             _key(work), f"a turn of {work.session} is stuck: nothing has happened {words}; /stop there ends it"
         )
         # The notice was no progress.
-        seen.reported, seen.moved = True, self._bus.last_event_time(work.session)
+        seen.reported, seen.moved = True, self.bus.last_event_time(work.session)
 
     def _over(self, seen: _Seen) -> None:
         if seen.reported:
             ids = {"turn": seen.work.turn, "session": seen.work.session}
             log.info("the turn continues or has ended, %s", self._in_words(seen), extra=ids)
-            self._alerts.clear(_key(seen.work))
+            self.alerts.clear(_key(seen.work))
 
     def _in_words(self, seen: _Seen) -> str:
-        minutes = (self._clock.monotonic() - seen.since) / 60
+        minutes = (self.clock.monotonic() - seen.since) / 60
         return f"for {minutes:.0f} min, in {', '.join(_places(seen.work)) or 'the turn itself'}"
 
 
@@ -112,7 +111,6 @@ def _tasks_of(turn: str) -> "list[asyncio.Task[Any]]":
 
 
 def _places(work: RunningTurn) -> Iterator[str]:
-    """Yield the names of the things a turn waits for."""
     ending = f" of {work.turn}"
     names = (task.get_name() for task in _tasks_of(work.turn))
     tools = sorted(name.removesuffix(ending) for name in names if name.endswith(ending))

@@ -186,7 +186,11 @@ class Teams:
         for member in team.alive:
             if member.output.has_news and member.output.info is not None:
                 member.output.has_news = False
-                news.append(_of_member(member.name, member.output.info.id))
+                task = member.output.info.id
+                said = (
+                    f"The member {member.name} of your team ({task}) has said something; task_output shows it, if you"
+                )
+                news.append(Reminder(f"word of {task}", f"{said} have not read it."))
         return news
 
     async def create(
@@ -248,7 +252,7 @@ class Teams:
             await team.ready.wait()
             if team.failed:
                 return JobEnd(NOT_STARTED, failed=True)
-            async with self._agents.staying(member.above, member.agent) as session:
+            async with self._agents.working(member.above, member.agent) as session:
                 number = 0
                 letter: Letter | None = Letter(LEAD, member.task)
                 while letter is not None:
@@ -266,11 +270,7 @@ class Teams:
     async def _turn(
         self, team: Team, member: TeamMember, session: Session, pieces: Sequence[Piece], number: int
     ) -> str:
-        """Run one turn of a member, and return its last words.
-
-        Raises:
-            ToolError: the turn did not finish: the member ends.
-        """
+        """Run a turn of a member, and return its last words. Raises ToolError: it did not finish; the member ends."""
         journal, text = self._ports.store.journal, join(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
         asked = replace(member.above.turn.inbound, id=mine, text=text[0], foreign=text[1], attachments=())
@@ -351,13 +351,6 @@ class TeamOf(TeamPort):
 
 def _owner(agent_run: AgentRun) -> Owner:
     return Owner(agent_run.home.key, agent_run.turn.inbound.actor.key)
-
-
-def _of_member(name: str, task: str) -> Reminder:
-    return Reminder(
-        f"word of {task}",
-        f"The member {name} of your team ({task}) has said something; task_output shows it, if you have not read it.",
-    )
 
 
 def _briefing(team: Team, member: TeamMember) -> str:

@@ -20,8 +20,7 @@ from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.agent.context.repair import sound
-from goclaw.conversation.agent.context.untrusted_content import no_reminder
+from goclaw.conversation.agent.context.model_messages import no_reminder, sound
 from goclaw.conversation.agent.limits import Planning
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.costs import Costs, reservation_of
@@ -90,16 +89,11 @@ class ToolSampling:
         async with planning.request(estimate_request(request)), model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    await self._book(name, event)
+                    turn, session = self.agent_run.turn, self.agent_run.session.key
+                    person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
+                    await self.costs.book(session, turn.id, "sampling", event, person, reservation)
                     return event
             raise ToolError("the model ended without an answer")
-
-    async def _book(self, name: str, done: Finished) -> None:
-        turn, reservations = self.agent_run.turn, self.costs.reservations
-        person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
-        row = self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person)
-        await self.costs.spending.store(row, *reservations.end_statements(reservation))
-        reservations.on_end(reservation)
 
 
 class ForwardedServices(TurnServices):
@@ -170,7 +164,9 @@ class Forwarding:
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
         services = ForwardedServices(self.scope.services, self.turn, spawns=self.spawns)
-        scope = replace(self.scope, services=services, selections=self._within(wanted))
+        # The tool must belong to the offering agent and, as a rule, to the caller.
+        within = (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
+        scope = replace(self.scope, services=services, selections=within)
 
         async def run() -> ToolResult:
             if self.turn.stopping:
@@ -179,10 +175,6 @@ class Forwarding:
 
         done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: outcome_unknown(call))
         return done.value
-
-    def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
-        """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
-        return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
 
 
 class CommandPort(Protocol):

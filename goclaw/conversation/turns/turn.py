@@ -15,9 +15,9 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.redact import Masking, mask_known, storable
-from goclaw.conversation.agent.context.repair import sound
+from goclaw.conversation.agent.context.model_messages import sound
 from goclaw.conversation.agent.context.window import context_entry
-from goclaw.conversation.sessions.queueing import Withdrawal, Withdrawn
+from goclaw.conversation.sessions.modes import Withdrawal, Withdrawn
 from goclaw.conversation.turns.agent_services import AgentServices, Opening
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.answers import (
@@ -90,7 +90,7 @@ class TurnRun:
         self._unread: UnreadCall | None = None
         """A call in the text of the last answer for which the model is asked again."""
         self._asked_again = False
-        self._spoken = SpokenTexts(turn, self._services.interim)
+        self.spoken = SpokenTexts(turn, self._services.interim)
         self._may_continue = False
         """The rest of the last answer may be requested."""
         self._continued = 0
@@ -99,7 +99,7 @@ class TurnRun:
         """Messages that came while the turn ran and joined it, oldest first."""
         self._denied: set[str] = set()
         """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
-        self._answers = 0
+        self.answers = 0
         """The number of answers."""
         self._asked: dict[str, ToolCall] = {}
         """Calls of the latest answer without a result yet, by step name."""
@@ -115,7 +115,10 @@ class TurnRun:
         await self._store_user_message(self._user_message)
 
     async def _store_user_message(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
-        inbound, earlier = self._turn.inbound, self._earlier()
+        inbound = self._turn.inbound
+        # The conversation that a program sent with its message; where hooks judge messages it is a part of this one.
+        judged = self._services.hooks.judges_messages
+        earlier = [] if judged else earlier_messages(inbound, self._services.now())
 
         def on_store(step: Step[UserMessage]) -> None:
             self._heard = True
@@ -133,11 +136,6 @@ class TurnRun:
             rows=lambda message: [*earlier_rows(earlier, self._session), *self._user_rows(USER_STEP, message, inbound)],
             kept=on_store,
         )
-
-    def _earlier(self) -> list[StoredMessage]:
-        """Return the conversation that a program sent with its message, without row numbers."""
-        judged = self._services.hooks.judges_messages
-        return [] if judged else earlier_messages(self._turn.inbound, self._services.now())
 
     async def _join(self, inbound: Inbound) -> bool:
         """Take a message in that came while the turn ran; False: a hook does not let it in."""
@@ -171,10 +169,10 @@ class TurnRun:
 
         def rows(done: Finished) -> list[BoundStatement]:
             stored = self._rows(name, [done.message, *self._below(done)])
-            return [*stored, *self._services.cost(name, done), *self._spoken.promise(number, done.message)]
+            return [*stored, *self._services.cost(name, done), *self.spoken.promise(number, done.message)]
 
         def on_store(step: Step[Finished]) -> None:
-            if self._answers < number:
+            if self.answers < number:
                 self._note_answer(number, step)
                 seconds = self._services.now() - began
                 if step.held:
@@ -187,12 +185,7 @@ class TurnRun:
                     self._services.record_usage(name, step.value)
 
         step = await self._turn.step(
-            name,
-            lambda: self._ask_with_hooks(number, name),
-            _FINISHED,
-            rows=rows,
-            kept=on_store,
-            hold=is_last,
+            name, lambda: self._ask_with_hooks(number, name), _FINISHED, rows=rows, kept=on_store, hold=is_last
         )
         return step.value.message
 
@@ -205,9 +198,9 @@ class TurnRun:
         """Note the model's answer, as soon as it is recorded or held."""
         message = step.value.message
         self._partial.clear()
-        self._answers = number
+        self.answers = number
         below = [notice.text for notice in self._below(step.value)]
-        self._spoken.record(number, message, below, replayed=step.replayed)
+        self.spoken.record(number, message, below, replayed=step.replayed)
         self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
         if self._asked:
             self._compress = self._services.compresses(step.value.spec)
@@ -247,7 +240,7 @@ class TurnRun:
             slot.end()  # also of a call that was read back, or never ran
         if step.value.reminds:
             self._reminding.append(call.name)
-        self._services.store_artifacts(step.value.artifacts)
+        self._services.agent_run.session.turn.artifacts.extend(step.value.artifacts)
         return step.value
 
     async def request_rest(self, number: int) -> bool:
@@ -258,24 +251,14 @@ class TurnRun:
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
-        self._spoken.start_rest()
+        self.spoken.start_rest()
         await self.add_instruction(f"continue:{number}", GO_ON)
         return True
 
     @property
     def answered(self) -> str:
         """The text of the latest answer; see `SpokenTexts.answered`."""
-        return self._spoken.answered
-
-    @property
-    def earlier_texts(self) -> Sequence[str]:
-        """Texts before tool calls, which are no part of the last answer."""
-        return self._spoken.said
-
-    @property
-    def answers(self) -> int:
-        """The number of answers."""
-        return self._answers
+        return self.spoken.answered
 
     async def add_answer(self, inbound: Inbound) -> None:
         """Add a text as the agent's answer, without asking the model; foreign parts stay marked as such."""
@@ -300,8 +283,8 @@ class TurnRun:
         if not self._heard:
             await self._store_user_message(self._words)
         # The turn may have ended before all that is recorded was read back.
-        while self._turn.has_record(f"model:{self._answers + 1}"):
-            await self.answer(self._answers + 1)
+        while self._turn.has_record(f"model:{self.answers + 1}"):
+            await self.answer(self.answers + 1)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
@@ -313,7 +296,7 @@ class TurnRun:
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
         parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
         told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
-        if begun := self._spoken.begun:
+        if begun := self.spoken.begun:
             return f"{begun.rstrip()}\n\n{mark}" if told == instead else begun + told
         return why if told == instead else told
 
@@ -343,11 +326,7 @@ class TurnRun:
             self._add(step, message, behind=behind)
 
     def _end_if_stopped_before(self) -> None:
-        """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
-
-        Raises:
-            CancelledError: it was stopped.
-        """
+        """Raise CancelledError at the end of the record of a turn that was stopped before a crash."""
         if self._turn.stopping:
             raise asyncio.CancelledError
 
@@ -368,7 +347,6 @@ class TurnRun:
         return await self._services.dispatcher.call(call, self._services.scope, options)
 
     async def _ask_with_hooks(self, number: int, step: str) -> Finished:
-        """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
             message = await self._services.hooks.apply_to_answer(self._turn.inbound, done.message)
@@ -415,8 +393,10 @@ class TurnRun:
 
     async def _join_messages(self, number: int) -> None:
         """Let what joins the turn join it, until none is left or one has to wait."""
-        while (waiting := self._waiting(number)) and await self._join(waiting[0]):
-            pass
+        joined = True
+        while joined:
+            waiting = self._services.joining(number) or (self._list_continuations() if number == 1 else ())
+            joined = bool(waiting) and await self._join(waiting[0])
 
     async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
@@ -454,10 +434,6 @@ class TurnRun:
         self._show(TextDelta(mask_known(storable(read.message.text[len(shown) :]))))
         return read
 
-    def _waiting(self, number: int) -> Sequence[Inbound]:
-        """Return the messages to merge into the request of this number."""
-        return self._services.joining(number) or (self._list_continuations() if number == 1 else ())
-
     def _list_continuations(self) -> Sequence[Inbound]:
         return [each for each in self._services.burst(self._joined) if each.id not in self._denied]
 
@@ -482,10 +458,7 @@ class TurnRun:
     def _add(
         self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "", behind: int = 0
     ) -> None:
-        """Add a message that was just stored to the window, and publish it to clients.
-
-        `behind`: the number of rows that its step wrote before it.
-        """
+        """Add a message that was just stored, as row number `behind` of its step, to the window, and publish it."""
         if step.replayed:
             return
         row, at = step.rows[behind], self._services.now()

@@ -17,25 +17,22 @@ from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.context.budget import ContextBudget
-from goclaw.conversation.agent.context.window import Calibration
+from goclaw.conversation.agent.context.window import Calibration, Window
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
-from goclaw.conversation.sessions.queueing import QueueModes
+from goclaw.conversation.sessions.models import DemoTurns, Models
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.reminding import MEMENTO_TOOL, format_mementos
 from goclaw.conversation.sessions.state import Contexts, Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.agent_selection import AgentSelector
-from goclaw.conversation.turns.answers import InterimTexts
+from goclaw.conversation.turns.answers import InterimTexts, UnattendedTurns
 from goclaw.conversation.turns.attachments import Attachments
 from goclaw.conversation.turns.costs import Costs
-from goclaw.conversation.turns.demo_turns import DemoTurns
 from goclaw.conversation.turns.tool_requests import Forwarding
-from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
@@ -43,7 +40,7 @@ from goclaw.durable.store.database import Database
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Spending
 from goclaw.durable.store.transcripts import Transcripts
-from goclaw.errors import StateError
+from goclaw.errors import ConfigError, GoclawError, ModelError, ModelErrorKind, StateError
 from goclaw.llm.base import ChatModel
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.rules import StandingApprovals
@@ -129,7 +126,6 @@ class SubagentsPort(Protocol):
 
     async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Run an agent for `above` to its end, for the call with this step's name and this id."""
-        ...
 
 
 class TeamsPort(Protocol):
@@ -137,11 +133,9 @@ class TeamsPort(Protocol):
 
     def of(self, agent_run: AgentRun) -> TeamPort:
         """Return the team as an agent reaches it."""
-        ...
 
     def news(self, owner: Owner) -> Sequence[Reminder]:
         """Return the reminders for the lead: one per member that spoke."""
-        ...
 
 
 @record
@@ -249,11 +243,7 @@ class TurnContext:
     async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
         """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
 
-        Args:
-            session: the conversation.
-            actor: for whom the request would be made.
-            kind: the agent that would answer.
-            model: the model that would answer.
+        Args: as of `budget`.
         """
         if session.overhead:
             return
@@ -293,7 +283,8 @@ class TurnContext:
         registry = self.ports.dispatcher.registry
         await registry.ready()
         planning = self.choices.modes.offers_plan(session, actor, session.settings.mode)
-        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
+        without = tuple(f"-{name}" for name in self.recursive({kind.name}, 0))
+        within = (kind.settings.tools, without or None)
         offering = self.offering(actor, kind.settings, within, model, planning=planning)
         return await self.system(actor, session.key, kind.settings, offering), offering
 
@@ -307,6 +298,43 @@ class TurnContext:
         return await format_mementos(workspace, actor.key, session.window.markers, own=is_own)
 
 
-def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the selection that leaves these tools out; None: none is left out."""
-    return tuple(f"-{name}" for name in names) or None
+@record
+class WindowShortage:
+    """Says that a conversation cannot fit its model's window, with what uses the window and what helps."""
+
+    context: TurnContext
+
+    async def shortage(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> str:
+        """Explain why no conversation fits the model's window, for `/status`; empty: one does, or it is unknown."""
+        with suppress(StateError):  # a request would end with the error; a line of the status need not
+            found = await self.context.budget(session, actor, kind, model)
+            return "" if found.fits else found.sentence()
+        return ""
+
+    async def at_start(self, actor: Actor, main: Kind) -> str:
+        """Return why no new conversation of `actor` fits, and what helps, in one line for the log; empty: one does."""
+        with suppress(ConfigError, StateError):  # said where a request is made
+            model = await self.context.choices.agents.model("", main)
+            found = await self.context.budget(Session("", Window()), actor, main, model)
+            return "" if found.fits else f"{model.spec}: {found.line()}"
+        return ""
+
+    async def at_first_answer(self, session: Session, actor: Actor, kind: Kind) -> str:
+        """Return the same after the first answer of a context, for its people."""
+        with suppress(ConfigError, StateError):  # the answer is there all the same
+            found = await self._budget(session, actor, kind)
+            return "" if found.fits else found.explain()
+        return ""
+
+    async def in_words(self, error: GoclawError, session: Session, actor: Actor, kind: Kind) -> str:
+        """Return the text of an error; of a request that did not fit also what uses the window, and what helps."""
+        if isinstance(error, ModelError) and error.kind is ModelErrorKind.OVERFLOW:
+            with suppress(ConfigError, StateError):
+                found = await self._budget(session, actor, kind)
+                if found.is_tight:  # else the server knows another window than we do
+                    return f"{error}\n\n{found.explain()}"
+        return str(error)
+
+    async def _budget(self, session: Session, actor: Actor, kind: Kind) -> ContextBudget:
+        model = await self.context.choices.agents.model(session.key, kind)
+        return await self.context.budget(session, actor, kind, model)

@@ -3,20 +3,26 @@
 One is run where reading is on for the model, where it is a block of its own at the end of the answer
 (`llm.text_calls`), names a tool that is offered and fits its schema, where the person did not ask to be shown such a
 text, and where the same call stands in nothing that the model read: a page could dictate it.
+
+For the last of these is compared what no spelling changes: letters and digits, whatever spacing, quotes, escapes,
+entities, width or case the material has (`stands_in`). A call stands in a text if its block does, or if the text holds
+its name as that of a call and every one of its values near by, in any order and in any form.
 """
 
 import asyncio
+import html
 import logging
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import unquote
 
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.context.dictated_calls import is_written_out, stands_in
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import Finished, Request, Stop
@@ -67,6 +73,22 @@ _REASONS = {
 }
 _SHAPE = '{"name": "…", "arguments": {…}}'
 
+_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_ESCAPES = re.compile(r"\\+[nrtbf]?")
+_BEFORE = re.compile(
+    r"(?:names?|tools?|toolnames?|functions?|functionnames?|action|invoke|toolcalls?|functioncalls?|call|args?|pythontag"
+    r"|toolsep|begin|recipient|to|defaultapi)\Z"
+)
+"""The text before the name of a call, in every form that is read (`llm.text_calls`)."""
+_WRITTEN_OUT = re.compile(
+    r"""["'\\](?:name|tool|tool_name|function|action)\\*["']\s*:|<[|｜/]?\s*(?:tool|function|invoke)|\[TOOL_""",
+    re.IGNORECASE,
+)
+_LONGEST = 24
+"""Characters of that at most."""
+_NEAR = 400
+"""Characters around the call's name in which its values are looked for, beyond their own length on both sides."""
+
 
 @record
 class Circumstances:
@@ -106,7 +128,8 @@ class WrittenCalls:
         if block is None:
             return self._replace(done, answer, at)
         calls, why = self._judge(block.calls, at)
-        if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_as_written_call, calls)], at):
+        written = [*block.calls, *(WrittenCall(call.name, call.input) for call in calls)]
+        if why is None and await _is_dictated(text[block.start :], written, at):
             why = UnreadCall(block.calls[0].name, Unread.DICTATED)
         if why is None and at.reading in ("on", "auto"):
             log.info("a call of %s was written as text; running it", ", ".join(call.name for call in calls))
@@ -206,10 +229,6 @@ def _read_elsewhere(messages: Iterable[Message]) -> Iterable[str]:
             yield message.text
 
 
-def _as_written_call(call: ToolCall) -> WrittenCall:
-    return WrittenCall(call.name, call.input)
-
-
 def _with_text(done: Finished, text: str) -> Finished:
     """Return the answer with another text; its native form holds the one that the model wrote."""
     if text == done.message.text:
@@ -224,3 +243,60 @@ def _without(done: Finished, text: str, call: UnreadCall, at: Circumstances) -> 
     call = replace(call, again=again)
     shown = text.rstrip() if again else f"{text.rstrip()}\n\n{line_for_people(call)}".strip()
     return replace(_with_text(done, shown), unread=call)
+
+
+def stands_in(block: str, calls: Sequence[WrittenCall], texts: Iterable[str]) -> bool:
+    """Return whether one of the texts holds the calls of a block, or one of them. Slow for long texts: for a thread."""
+    whole = skeleton(block)
+    wanted = [
+        (skeleton(call.name), [part for part in map(skeleton, _values(call.arguments)) if part]) for call in calls
+    ]
+    for text in texts:
+        found = skeleton(text)
+        if whole in found or any(_holds(found, name, values) for name, values in wanted):
+            return True
+    return False
+
+
+def is_written_out(text: str) -> bool:
+    """Return whether a text holds what looks like a call: a person's own plain words order one, and dictate none."""
+    return _WRITTEN_OUT.search(text) is not None
+
+
+def skeleton(text: str) -> str:
+    """Return the letters and digits of a text, however they are written."""
+    if "%" in text:
+        text = unquote(text)
+    if "&" in text:
+        text = html.unescape(html.unescape(text))
+    if "\\" in text:
+        text = _ESCAPED.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), text)
+        text = _ESCAPES.sub("", text)
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(filter(str.isalnum, plain))
+
+
+def _holds(text: str, name: str, values: Sequence[str]) -> bool:
+    """Return whether a skeleton holds the name as that of a call, and all values near it."""
+    near = _NEAR + 2 * sum(map(len, values))
+    at = text.find(name)
+    while at >= 0:
+        around = text[max(0, at - near) : at + len(name) + near]
+        if values and _BEFORE.search(text[max(0, at - _LONGEST) : at]) and all(value in around for value in values):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _values(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a call's arguments; truth values say nothing."""
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _values(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _values(each)
+    elif isinstance(value, str):
+        yield value
+    elif value is not None and not isinstance(value, bool):
+        yield f"{value:g}" if isinstance(value, float) else str(value)

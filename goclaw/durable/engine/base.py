@@ -52,10 +52,6 @@ Asked only for a message that begins a turn at once, and must not wait for anyth
 """
 
 
-def unprepared(_: Inbound) -> None:
-    """Prepare no step."""
-
-
 def never(_: object) -> bool:
     """Return False, for a step that is recorded as soon as its outcome is known."""
     return False
@@ -100,7 +96,6 @@ class Turn(Protocol):
     @property
     def id(self) -> str:
         """The inbound message's id."""
-        ...
 
     @property
     def kind(self) -> TurnKind: ...
@@ -114,7 +109,6 @@ class Turn(Protocol):
 
         In the last two cases it is called all the same, to record the message; it must not begin anything.
         """
-        ...
 
     async def step(
         self,
@@ -144,11 +138,9 @@ class Turn(Protocol):
             hold: whether an outcome may stay in memory until the turn's next step, `flush` or its end, and be recorded
                 in one transaction with the end. A crash before loses it, as one while it was made would have.
         """
-        ...
 
     async def flush(self) -> None:
         """Record the step that is held, if there is one: before anything that counts on its rows."""
-        ...
 
     async def end(self, deliveries: Sequence[Delivery]) -> None:
         """Record the end of the turn, the step that is held and the deliveries, in one transaction.
@@ -156,15 +148,12 @@ class Turn(Protocol):
         For a handler with work to do after that; otherwise its return value is delivered. Retried until the disk
         accepts it, and no longer stoppable.
         """
-        ...
 
     def has_record(self, name: str) -> bool:
         """Whether an earlier run of the daemon has recorded the step: it will be read back."""
-        ...
 
     async def intend(self, name: str) -> None:
         """Put on disk that the step `name` is about to do what must not happen twice."""
-        ...
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         """Return the waiting messages that may join this turn: of the same person and from the same place, in order.
@@ -172,11 +161,9 @@ class Turn(Protocol):
         Args:
             past_others: also those after other people's messages, which they then overtake.
         """
-        ...
 
     def watch(self, told: Callable[[], None] | None) -> None:
         """Call `told` whenever a message is queued after this turn; None stops that."""
-        ...
 
     async def join(
         self,
@@ -194,7 +181,6 @@ class Turn(Protocol):
         If the step is not recorded, for any reason, the message waits on and gets a turn of its own. One that was
         edited while `run` was at work joins in its latest version.
         """
-        ...
 
     async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
         """Wait for `Engine.signal`, for days and over restarts if need be; returns the answer. The lane stays taken.
@@ -204,7 +190,6 @@ class Turn(Protocol):
             question: kept with it; after a restart the first one holds.
             ask: called with the question that holds, once it is on disk.
         """
-        ...
 
 
 Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
@@ -218,7 +203,7 @@ class TurnHandler:
     run: Handler
     failed: Callable[[Turn, Exception], Awaitable[Sequence[Delivery]]]
     """Returns the words for the person where `run` failed in an unforeseen way."""
-    prepare: Prepare = unprepared
+    prepare: Prepare = lambda _: None
 
 
 class Engine(Protocol):
@@ -240,7 +225,6 @@ class Engine(Protocol):
         place: that turn is stopped, and the message goes to the front of the queue. The stop is as durable as the
         message.
         """
-        ...
 
     async def replace(self, inbound: Inbound) -> bool:
         """Put an edited message in the place of its older version (same `ref`, person and place) that still waits.
@@ -248,7 +232,6 @@ class Engine(Protocol):
         Durable when this returns; the turn keeps its id and its place. Of several edits the last one holds, also when
         an earlier one is redelivered. False: nothing that was not begun waits under that `ref`.
         """
-        ...
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         """Stop the running turn; returns when it has ended and the lane is free. False: no turn ran.
@@ -259,31 +242,24 @@ class Engine(Protocol):
         With `patience` it returns after so many seconds even if the turn has not ended (see `running`). The lane is
         free only when it has, however long that takes: two turns of one session never overlap.
         """
-        ...
 
     async def signal(self, turn: str, name: str, answer: str) -> bool:
         """Answer a parked turn. False: it does not wait under that name (any more)."""
-        ...
 
     async def queue(self, session: str) -> LaneState:
         """Return how far a session is, whichever process works on it."""
-        ...
 
     def running(self, session: str) -> str | None:
         """Return the id of the turn that runs in the session's lane, in this process."""
-        ...
 
     def received_at(self, session: str) -> float | None:
         """Return when the message of the turn that runs in the session's lane came in, in epoch seconds.
 
         None: none runs, or it was begun before a restart and taken up again.
         """
-        ...
 
     def waiting(self, session: str) -> int:
         """Return the number of messages waiting in a session of this process."""
-        ...
 
     def alone(self, session: str) -> AbstractContextManager[bool]:
         """Keep turns of a session from beginning until the block ends; new messages wait. False: it is at work."""
-        ...

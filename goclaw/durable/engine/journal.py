@@ -157,14 +157,11 @@ class JournaledTurn:
 
     async def _record(self, done: StepOutcome, *also: BoundStatement) -> None:
         """Write a step's rows and its outcome, and other statements, in one transaction."""
-        forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
+        has_intent = done.name in self.steps.intended or done.name in self.steps.recorded
+        forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if has_intent else []
         outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
         writing = self._journal.write(*done.rows, *forgotten, outcome, *also)
         await self._journal.complete_write(writing, f"recording {done.name}", partial(done.written, done))
-
-    def _was_begun(self, name: str) -> bool:
-        """Whether a step may have an intent on disk."""
-        return name in self.steps.intended or name in self.steps.recorded
 
     async def end(self, deliveries: Sequence[Delivery]) -> None:
         if self.place.ending is None:
@@ -200,7 +197,7 @@ class JournaledTurn:
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         found: list[Inbound] = []
         for turn in self.place.behind:
-            if self._may_join(turn):
+            if turn.untouched and self.kind == "message" and continues(turn.inbound, self.inbound):
                 found.append(turn.inbound)
             elif not past_others or turn.inbound.actor.key == self.inbound.actor.key:
                 break  # messages of one person never overtake each other
@@ -252,9 +249,6 @@ class JournaledTurn:
         """Whether an edited message replaces this one."""
         mine = self.inbound
         return self.untouched and bool(edited.ref) and edited.ref == mine.ref and continues(edited, mine)
-
-    def _may_join(self, other: "JournaledTurn") -> bool:
-        return other.untouched and self.kind == "message" and continues(other.inbound, self.inbound)
 
     async def read_again(self) -> None:
         """Reload the recorded steps before retrying the turn."""
@@ -351,6 +345,7 @@ class Journal:
 
         What had begun goes on first, then what took another's place, then what waited, each in order of arrival.
         """
+        opened = statements.OPEN() if session is None else statements.OPEN_OF(of_session=session)
         turns = [
             JournaledTurn(
                 row["id"],
@@ -362,7 +357,7 @@ class Journal:
                 interrupts=row["state"] == "next",
                 steps=TurnSteps(await self.steps(row["id"]) if row["begun"] else {}),
             )
-            for row in await self._database.read(statements.select_open_work(session))
+            for row in await self._database.read(opened)
             if row["id"] not in known
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))

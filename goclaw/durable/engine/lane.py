@@ -84,11 +84,9 @@ class Elsewhere(Protocol):
 
     async def is_owned(self, session: str) -> bool:
         """Whether another process works on a session."""
-        ...
 
     def is_leaving(self, session: str) -> bool:
         """Whether another process has taken over a session that this one still has in memory."""
-        ...
 
 
 class LaneOwner(Protocol):
@@ -96,7 +94,6 @@ class LaneOwner(Protocol):
 
     def elsewhere(self, session: str) -> Elsewhere | None:
         """Return how a session is reached that is not this process's; None: it is."""
-        ...
 
     def acting(self, session: str) -> AbstractContextManager[Fence | None]:
         """Act in a session under its fence: this process keeps it while the block runs. None: it is not this process's.
@@ -104,7 +101,6 @@ class LaneOwner(Protocol):
         Raises:
             OwnershipLost: the block has; another process has the session.
         """
-        ...
 
     def taking_in(self, inbound: Inbound, push: Push) -> AbstractAsyncContextManager[Submission | None]:
         """Accept a message after all earlier ones; None: the session no longer belongs to this process.
@@ -114,15 +110,12 @@ class LaneOwner(Protocol):
         Raises:
             OwnershipLost: another process has taken the session over; nothing was written.
         """
-        ...
 
     def may_begin(self, session: str) -> bool:
         """Return whether a turn that this task accepted may start here; else its owner finds it in the journal."""
-        ...
 
     def draining(self, session: str, lane: Lane) -> AbstractContextManager[object]:
         """Have a session count as worked on while its lane has work; `lane.is_lost` says why that ended."""
-        ...
 
 
 _EVERY_SESSION = nullcontext(EVERY_SESSION)

@@ -342,7 +342,14 @@ class Lanes:
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             try:
-                return await self._deliveries(lane, turn)
+                if turn.stage is TurnStage.RUNNING:
+                    await turn.read_again()
+                turn.stage = TurnStage.RUNNING
+                deliveries = await self._result(lane, turn)
+                if deliveries is None and turn.steps.silent:
+                    # Stopped before it had said anything: its words are kept.
+                    deliveries = await self._result(lane, turn)
+                return deliveries or ()
             except OwnershipLost:
                 raise
             except StateError as error:
@@ -380,15 +387,6 @@ class Lanes:
         except Exception:
             log.exception("nobody could be told that the message waits")
 
-    async def _deliveries(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
-        if turn.stage is TurnStage.RUNNING:
-            await turn.read_again()
-        turn.stage = TurnStage.RUNNING
-        deliveries = await self._result(lane, turn)
-        if deliveries is None and turn.steps.silent:
-            deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
-        return deliveries or ()
-
     async def _result(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
         """Return the deliveries of the handler; None when /stop cut it."""
         work: asyncio.Task[Sequence[Delivery]]
@@ -396,7 +394,8 @@ class Lanes:
         try:
             return await work
         except asyncio.CancelledError:
-            if turn.stopping and work.cancelled() and not _is_cancelling():
+            task = asyncio.current_task()
+            if turn.stopping and work.cancelled() and not (task and task.cancelling()):
                 return None
             raise
         finally:
@@ -422,11 +421,6 @@ async def _no_notice(inbound: Inbound, error: StateError) -> None:
 def _name(session: str) -> str:
     """Return the name of a lane's task."""
     return f"lane {session}"
-
-
-def _is_cancelling() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 @asynccontextmanager

@@ -13,11 +13,10 @@ from goclaw.channels.processes import Processes
 from goclaw.common.core import catalog
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import Inbound
+from goclaw.common.core.events import LOCAL, Delivery, Inbound, Notice
 from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.common.core.plugins import load
 from goclaw.common.core.supervise import background, run_with_restarts
-from goclaw.durable.engine.absent_gateways import AbsentGateways
 from goclaw.durable.engine.base import LaneState, TurnHandler, TurnKind
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lane import Lane, Push, Submission
@@ -34,6 +33,13 @@ from goclaw.durable.store.reading import TranscriptFeed
 
 SWEEP_SECONDS = 60.0
 """Seconds between two looks for sessions that have work and that no process works on: none should be found."""
+
+ABSENT_SECONDS = 5.0
+"""Seconds between two looks for gateways that are gone: one counts so after `replica.stall_seconds`."""
+ABSENT = (
+    "The gateway {name}, which has the files of this conversation, is away. Your message waits for it and is answered "
+    "when it is back."
+)
 
 
 class LeasedSessions:
@@ -67,18 +73,7 @@ class LeasedSessions:
     ) -> AsyncIterator[None]:
         """Work on sessions while the block runs; then their lanes end, and others may take them."""
         self.held.channels = channels
-        work = SessionWork(
-            self._database,
-            lanes,
-            self.held,
-            outbox,
-            memory,
-            self.ownership,
-            self.processes,
-            self._remote,
-            self._orders,
-            self._clock,
-        )
+        work = SessionWork(self.held, lanes, outbox, memory, self.processes, self._remote, self._orders)
         lanes.start(turns)
         async with AsyncExitStack() as stack:
 
@@ -93,8 +88,7 @@ class LeasedSessions:
             if self.ownership.workspaces == "shared":
                 await keep("comparing folders", memory.compare_folders)
             else:
-                absent = AbsentGateways(self.ownership, self._journal, outbox, self._bus.publish, self._clock)
-                await keep("telling of gateways that are gone", absent.run)
+                await keep("telling of gateways that are gone", partial(self._tell_of_the_absent, outbox))
             yield
 
     async def _sweep(self, outbox: Outbox) -> None:
@@ -108,6 +102,25 @@ class LeasedSessions:
                 if self.held.of(session) is None:
                     await self._database.write(self.ownership.wanted_if_idle(session))
             await self._clock.sleep(SWEEP_SECONDS)
+
+    async def _tell_of_the_absent(self, outbox: Outbox) -> None:
+        """Keep telling people whose conversation waits for a gateway that is gone and that alone has its files.
+
+        The first gateway to notice an absence announces it, once.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        while True:
+            for session, name in await self.ownership.left_waiting():
+                words = ABSENT.format(name=name)
+                self._bus.publish(Notice(session, words))
+                waiting = await self._journal.open_turns(session)
+                if waiting and waiting[-1].inbound.address.channel != LOCAL:
+                    last = waiting[-1].inbound
+                    # Of no session: the gateway that is gone would send it.
+                    await outbox.promise(Delivery(f"{last.id}:absent", last.address, words))
+            await self._clock.sleep(ABSENT_SECONDS)
 
     def serve(self, orders: Mapping[str, CarryOut]) -> None:
         self._orders.set_result(orders)

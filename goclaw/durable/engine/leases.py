@@ -47,10 +47,10 @@ class HeldSessions:
     """Sessions of this process, from the moment when their state was read until they are left."""
 
     def __init__(self, database: Database, leases: LeaseStore, journal: Journal, clock: Clock) -> None:
-        self._database = database
-        self._leases = leases
+        self.database = database
+        self.leases = leases
+        self.clock = clock
         self._journal = journal
-        self._clock = clock
         self._held: dict[str, Held] = {}
         self.channels: Collection[str] = ()
         """Turns of other channels wait in the journal for a process that has theirs."""
@@ -66,8 +66,8 @@ class HeldSessions:
     def begin_no_more(self) -> None:
         """Wind down: let go of sessions without work immediately, of the others when their turn has ended."""
         if self.ending_at is None:
-            self.ending_at = self._clock.monotonic()
-        self._leases.take_no_more()
+            self.ending_at = self.clock.monotonic()
+        self.leases.take_no_more()
         for held in self._held.values():
             held.lease.news.set()
 
@@ -113,7 +113,7 @@ class HeldSessions:
             raise
         finally:
             held.acting -= 1
-            held.active_at = self._clock.monotonic()
+            held.active_at = self.clock.monotonic()
             if not held.acting:
                 held.idle.set()
             if self.ending:
@@ -126,9 +126,9 @@ class HeldSessions:
             OwnershipLost: another process has taken the session over.
         """
         turns = await self._journal.open_turns(held.session, held.known)
-        if turns and not self._leases.is_sure_of(held.session, held.lease.fence.epoch):
+        if turns and not self.leases.is_sure_of(held.session, held.lease.fence.epoch):
             # What was read may be another process's: with what this one has in memory the model would be asked amiss.
-            await self._database.write()
+            await self.database.write()
         # What is submitted here meanwhile is known by now.
         new = [turn for turn in turns if turn.id not in held.known and turn.inbound.address.channel in self.channels]
         for turn in new:

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from sqlalchemy import Column, Table, bindparam, update
+from sqlalchemy import bindparam, update
 
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.common.core.clock import Clock
@@ -73,7 +73,9 @@ class Outage:
     async def _notify(self, inbound: Inbound, text: str, *, kept: bool) -> None:
         address = inbound.address
         key, now = (address.channel, address.chat, kept), self._clock.monotonic()
-        self._prune_notices()
+        # Those told of trouble that is over, and did not come back soon, are told again.
+        soon = min(self._over, now - AGAIN_SECONDS)
+        self._told = {told: at for told, at in self._told.items() if at >= soon}
         if key in self._told:
             return
         self._told[key] = now
@@ -92,11 +94,6 @@ class Outage:
             log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
             self._told.pop(key, None)  # the message comes again, and then its sender is told
 
-    def _prune_notices(self) -> None:
-        """Forget the people informed of trouble that is over, and did not come back soon."""
-        soon = min(self._over, self._clock.monotonic() - AGAIN_SECONDS)
-        self._told = {key: at for key, at in self._told.items() if at >= soon}
-
 
 def _fault_words(error: StateError) -> str:
     if isinstance(error, NotAnswered):
@@ -109,16 +106,19 @@ JUMP_SECONDS = 60.0
 """Minimum seconds of a change: smaller ones keep clocks right, and nothing here is judged by the minute."""
 
 
-def _moved_stamps(table: Table, column: Column[float]) -> Statement:
-    stamped = update(table).where(column >= bindparam("since"), column <= bindparam("until"))
-    return Statement(stamped.values({column.name: column + bindparam("by")}))
-
-
-_MOVES = (
-    _moved_stamps(deliveries, deliveries.c.created_at),
-    _moved_stamps(inbox, inbox.c.received_at),
-    _moved_stamps(inbox, inbox.c.ended_at),
-)
+_MOVES = [
+    Statement(
+        update(table)
+        .where(column >= bindparam("since"), column <= bindparam("until"))
+        .values({column.name: column + bindparam("by")})
+    )
+    for table, column in (
+        (deliveries, deliveries.c.created_at),
+        (inbox, inbox.c.received_at),
+        (inbox, inbox.c.ended_at),
+    )
+]
+"""Move stamps by so many seconds."""
 
 
 class Timers(Protocol):

@@ -37,7 +37,6 @@ from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
-
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 24 * 3600.0
@@ -130,14 +129,17 @@ class Outbox:
 
     def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
+        body = DELIVERY.to_json(delivery)
         if fence := AUTHORITY.get().fence:
             # Before it is committed: a look for what others promised finds it as soon as it is.
             self._promised.setdefault(fence.epoch, set()).add(delivery.id)
+            if owned_as(delivery) != fence.session:
+                body = json.dumps({**json.loads(body), OWNER: fence.session})
         return _INSERT(
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=_body_of(delivery),
+            body=body,
             state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
@@ -321,7 +323,11 @@ class Outbox:
         promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
         is_ours = delivery.id not in promised
         try:
-            created = await self._commit(delivery, others)
+            promise = self.prepare([delivery])
+            [made, *_] = await self._database.write(*promise.rows, *others, durable=promise.durable)
+            if made.rowcount == 1:
+                self.enqueue_progress(promise.started)
+                created = True
         finally:
             if is_ours and not created:
                 promised.discard(delivery.id)
@@ -329,14 +335,6 @@ class Outbox:
             # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
             await self.send_unfinished(fence.session, fence)
         return created
-
-    async def _commit(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        promise = self.prepare([delivery])
-        created = await self._database.write(*promise.rows, *others, durable=promise.durable)
-        if created[0].rowcount != 1:
-            return False
-        self.enqueue_progress(promise.started)
-        return True
 
     async def _recall(self, delivery_id: str) -> None:
         """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will give it."""
@@ -462,13 +460,6 @@ class Outbox:
         self.counts[delivery.address.channel, "failed"] += 1
         self.enqueue(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
-
-
-def _body_of(delivery: Delivery) -> str:
-    body, fence = DELIVERY.to_json(delivery), AUTHORITY.get().fence
-    if fence is None or owned_as(delivery) == fence.session:
-        return body
-    return json.dumps({**json.loads(body), OWNER: fence.session})
 
 
 def _chat_of(delivery: Delivery) -> Chat:

@@ -10,15 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from goclaw.channels.processes import Processes
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import result_of, set_within
 from goclaw.durable.engine.lanes import CLOSE_SECONDS, Lanes
 from goclaw.durable.engine.leases import Held, HeldSessions
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.engine.sessions import CarryOut, SessionMemory
 from goclaw.durable.engine.views.remote_sessions import RemoteSessions
-from goclaw.durable.store.database import Database
-from goclaw.durable.store.ownership import Lease, LeaseStore, Order
+from goclaw.durable.store.ownership import Lease, Order
 from goclaw.errors import GoclawError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
@@ -41,27 +39,23 @@ class SessionWork:
 
     def __init__(
         self,
-        database: Database,
-        lanes: Lanes,
         held: HeldSessions,
+        lanes: Lanes,
         outbox: Outbox,
         memory: SessionMemory,
-        leases: LeaseStore,
         processes: Processes,
         remote: RemoteSessions,
         orders: "asyncio.Future[Mapping[str, CarryOut]]",
-        clock: Clock,
     ) -> None:
         """`orders`: carry orders out, by their names; done when this process can."""
         self._held = held
-        self._memory = memory
-        self._leases = leases
-        self._processes = processes
-        self._remote = remote
-        self._database = database
+        self._leases = held.leases
+        self._clock = held.clock
         self._lanes = lanes
         self._outbox = outbox
-        self._clock = clock
+        self._memory = memory
+        self._processes = processes
+        self._remote = remote
         self._orders = orders
 
     async def run(self) -> None:
@@ -87,7 +81,8 @@ class SessionWork:
             await self._lanes.cut(lease.session)
             await set_within(held.idle, self._clock, sum(CLOSE_SECONDS))
             self._outbox.leave(lease.fence)
-            self._leave(lease.session)
+            self._memory.leave(lease.session)
+            self._remote.on_release(lease.session)
 
     async def _take(self, lease: Lease) -> None:
         """Read the state of a session, which may have changed elsewhere."""
@@ -96,10 +91,6 @@ class SessionWork:
         for take in self._processes.takes:
             await take(lease.session)
         await self._remote.on_acquire(lease.fence)
-
-    def _leave(self, session: str) -> None:
-        self._memory.leave(session)
-        self._remote.on_release(session)
 
     async def _until_idle(self, held: Held) -> bool:
         """Work on a session until nothing is left of it. Running turns go on while the store is unreachable."""
@@ -122,7 +113,7 @@ class SessionWork:
         held.lease.news.clear()
         await self._take_up(held)
         while await self._rests(held):
-            await self._database.write(self._leases.withdrawn(held.session))
+            await self._held.database.write(self._leases.withdrawn(held.session))
             held.lease.has_orders = True
             # Nothing may begin between this look and the return: there is no wait in between.
             if not await self._take_up(held) and not self._is_busy(held):

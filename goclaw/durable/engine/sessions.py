@@ -40,27 +40,21 @@ class SessionMemory(Protocol):
 
     async def restore(self) -> None:
         """Read what is stored of every session: this process owns all of them."""
-        ...
 
     async def reload(self, session: str) -> None:
         """Read a session again: it may have changed elsewhere."""
-        ...
 
     def leave(self, session: str) -> None:
         """Note that the session is not this process's any more: its state may change elsewhere."""
-        ...
 
     def is_needed(self, session: str) -> bool:
         """Whether something of it would be lost that is nowhere else: the session is kept as long."""
-        ...
 
     async def inspect(self, session: str) -> SessionNow:
         """Return the state of a session of this process, as it is when the call returns."""
-        ...
 
     async def compare_folders(self) -> None:
         """Answer other processes whether this one sees their workspaces, and ask about its own; until cancelled."""
-        ...
 
 
 class OwnedSessions(LaneOwner, Protocol):
@@ -72,12 +66,10 @@ class OwnedSessions(LaneOwner, Protocol):
     @property
     def processes(self) -> Processes:
         """All processes of the store, for the channels."""
-        ...
 
     @property
     def feed(self) -> TranscriptFeed | None:
         """The rows that other processes store, without events here; None: there are no other processes."""
-        ...
 
     def open(
         self, lanes: Lanes, outbox: Outbox, turns: TurnHandler, memory: SessionMemory, channels: Collection[str]
@@ -86,7 +78,6 @@ class OwnedSessions(LaneOwner, Protocol):
 
         `channels`: turns of other channels wait for a start, or a process, that has theirs.
         """
-        ...
 
     async def ask(self, session: str, name: str, body: str, seconds: float = ORDER_SECONDS) -> str:
         """Have an order carried out by the process that owns a session, or takes it; return the reply.
@@ -95,15 +86,12 @@ class OwnedSessions(LaneOwner, Protocol):
             NotAnswered: there was no reply in so many seconds. The order may have been carried out.
             StateError: it was refused, or the store cannot be reached.
         """
-        ...
 
     def serve(self, orders: Mapping[str, CarryOut]) -> None:
         """Carry orders of other processes out from here on, by their names; until then they wait."""
-        ...
 
     def begin_no_more(self) -> None:
         """Wind down: let go of sessions without work immediately, of the others when their turn has ended."""
-        ...
 
 
 class AllSessions(SoleLaneOwner):

@@ -2,7 +2,7 @@
 
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
-from goclaw.durable.store.database import BoundStatement, Statement, insert_into
+from goclaw.durable.store.database import Statement, insert_into
 from goclaw.durable.store.dialect import contains, is_of_the_dead
 from goclaw.durable.store.schema import inbox, session_settings, steps
 
@@ -80,8 +80,3 @@ ANSWERED = Statement(
     .where(steps.c.turn == bindparam("of_turn"), steps.c.name == bindparam("of_name"), steps.c.state == "parked")
     .values(state="done", output=bindparam("output"))
 )
-
-
-def select_open_work(session: str | None) -> BoundStatement:
-    """Return the query for unfinished work, of all sessions or of one; `begun`: steps of it are recorded."""
-    return OPEN() if session is None else OPEN_OF(of_session=session)

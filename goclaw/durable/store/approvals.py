@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, delete, select
 
 from goclaw.common.core.records import record
-from goclaw.durable.store.database import Database, Statement, insert_into
+from goclaw.durable.store.database import Database, Statement, columns_of, insert_into
 from goclaw.durable.store.schema import approval_rules
 
-_COLUMNS = ("question", "holder", "tool", "place", "pattern", "label", "made_by", "by_owner", "made_at")
-_ADD = insert_into(approval_rules, *_COLUMNS, ignore_conflict=True)
+_ADD = insert_into(approval_rules, *columns_of(approval_rules), ignore_conflict=True)
 _MATCHING = Statement(
     select(approval_rules)
     .where(
@@ -49,7 +48,7 @@ class ApprovalRules:
 
     async def add(self, rules: Sequence[ApprovalRule]) -> None:
         """Keep rules, all or none. On disk when this returns."""
-        statements = [_ADD(**{name: getattr(rule, name) for name in _COLUMNS}) for rule in rules]
+        statements = [_ADD(**{name: getattr(rule, name) for name in columns_of(approval_rules)}) for rule in rules]
         await self._database.write(*statements, durable=True)
 
     async def matching(self, holder: str, tool: str, place: str) -> list[ApprovalRule]:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Dialect, Table, bindparam, insert, select
+from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Dialect, Table, bindparam, insert, select, text
 from sqlalchemy.sql.visitors import iterate
 
 from goclaw.common.config.values import PostgresPlace
@@ -59,15 +59,17 @@ class Row(Protocol):
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""
-        ...
 
 
 class Statement:
-    """An SQLAlchemy statement, compiled once for each store. Call it with the values of its parameters."""
+    """A statement, compiled once for each store. Call it with the values of its parameters."""
 
-    def __init__(self, clause: ClauseElement, *, behind: "Statement | None" = None) -> None:
-        """`behind`: notifies other processes, with its values, after the commit; lost if this one ends there."""
-        self.clause = clause
+    def __init__(self, clause: ClauseElement | str, *, behind: "Statement | None" = None) -> None:
+        """Make it of SQLAlchemy's clause, or of SQL with parameters such as `:name`.
+
+        `behind`: notifies other processes, with its values, after the commit; lost if this one ends there.
+        """
+        self.clause = text(clause) if isinstance(clause, str) else clause
         self.behind = behind
         self._compiled: dict[str, tuple[str, dict[str, Any]]] = {}
 
@@ -79,24 +81,17 @@ class Statement:
 
     def compile(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return its text and its fixed values; compiled at the first use, which keeps starts quick."""
-        found = self._compiled.get(dialect.name)
-        if found is None:
-            found = self._compiled[dialect.name] = _compile(self.clause, dialect)
-        return found
+        if dialect.name not in self._compiled:
+            compiled = self.clause.compile(dialect=dialect)
+            if "POSTCOMPILE" in str(compiled):
+                raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {compiled}")
+            self._compiled[dialect.name] = str(compiled), dict(compiled.params or {})
+        return self._compiled[dialect.name]
 
     def __call__(self, **values: Any) -> "BoundStatement":
-        unknown = values.keys() - self.parameters
-        if unknown:
+        if unknown := values.keys() - self.parameters:
             raise TypeError(f"the statement has no parameter {', '.join(sorted(unknown))}: {self.clause}")
         return BoundStatement(self, values)
-
-
-def _compile(clause: ClauseElement, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    compiled = clause.compile(dialect=dialect)
-    text = str(compiled)
-    if "POSTCOMPILE" in text:
-        raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {text}")
-    return text, dict(compiled.params or {})
 
 
 @record
@@ -110,6 +105,11 @@ class BoundStatement:
         """Return its text and all its values for a store."""
         text, fixed = self.statement.compile(dialect)
         return text, fixed | self.values
+
+
+def columns_of(table: Table) -> list[str]:
+    """Return the columns of a table for which an INSERT has values: all but the `id`, which the store counts up."""
+    return [column.name for column in table.columns if column.name != "id"]
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:
@@ -179,9 +179,9 @@ class Database:
         self.trouble: DiskError | None = None
         """Why the last write failed; None when it did not."""
         self._watchers: list[Callable[[DiskError | None], None]] = []
-        self.written: Callable[[], None] = _ignore_commit
+        self.written: Callable[[], None] = lambda: None
         """Called after each commit; must return at once."""
-        self.deleted: Callable[[], None] = _ignore_commit
+        self.deleted: Callable[[], None] = lambda: None
         """Called where other processes share the store, when something that was said may have been deleted."""
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
@@ -330,7 +330,6 @@ class Salvaged(Protocol):
     @property
     def summary(self) -> str:
         """Its place and the rows that were kept, in words for people."""
-        ...
 
 
 @record
@@ -370,7 +369,3 @@ class Examined:
     words: str
     weaknesses: Sequence[tuple[str, str]]
     """The problems that were found, each with its remedy."""
-
-
-def _ignore_commit() -> None:
-    """Do nothing after a commit."""

@@ -52,6 +52,16 @@ def _on_conflict(element: OnConflict, compiler: SQLCompiler, **options: Any) -> 
     return f"ON CONFLICT ({', '.join(map(quote, element.key))}) DO UPDATE SET {values}"
 
 
+def _render(function: type[FunctionElement[Any]], **templates: str) -> None:
+    """Have SQLAlchemy write a function as the template of each store: `{0}` is its first argument, `{key}` its key."""
+    for store, template in templates.items():
+
+        def write(found: FunctionElement[Any], compiler: SQLCompiler, of: str = template, **options: Any) -> str:
+            return of.format(*(compiler.process(each, **options) for each in found.clauses), key=found.key)
+
+        compiles(function, store)(write)
+
+
 class contains(FunctionElement[bool]):
     """Whether a text contains a part: `contains(column, part)`."""
 
@@ -59,14 +69,7 @@ class contains(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(contains, "sqlite")
-def _contains_in_sqlite(element: contains, compiler: SQLCompiler, **options: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **options)}) > 0"
-
-
-@compiles(contains, "postgresql")
-def _contains_in_postgres(element: contains, compiler: SQLCompiler, **options: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **options)}) > 0"
+_render(contains, sqlite="instr({0}, {1}) > 0", postgresql="strpos({0}, {1}) > 0")
 
 
 class store_time(FunctionElement[float]):
@@ -76,14 +79,8 @@ class store_time(FunctionElement[float]):
     inherit_cache = True
 
 
-@compiles(store_time, "sqlite")
-def _store_time_in_sqlite(element: store_time, compiler: SQLCompiler, **options: Any) -> str:
-    return "round((julianday('now') - 2440587.5) * 86400.0, 3)"
-
-
-@compiles(store_time, "postgresql")
-def _store_time_in_postgres(element: store_time, compiler: SQLCompiler, **options: Any) -> str:
-    return "clock_timestamp()"
+_NOW = "round((julianday('now') - 2440587.5) * 86400.0, 3)"
+_render(store_time, sqlite=_NOW, postgresql="clock_timestamp()")
 
 
 class age_of(FunctionElement[float]):
@@ -93,14 +90,7 @@ class age_of(FunctionElement[float]):
     inherit_cache = True
 
 
-@compiles(age_of, "sqlite")
-def _age_of_in_sqlite(element: age_of, compiler: SQLCompiler, **options: Any) -> str:
-    return f"({_store_time_in_sqlite(store_time(), compiler)} - {compiler.process(element.clauses, **options)})"
-
-
-@compiles(age_of, "postgresql")
-def _age_of_in_postgres(element: age_of, compiler: SQLCompiler, **options: Any) -> str:
-    return f"extract(epoch FROM clock_timestamp() - {compiler.process(element.clauses, **options)})::float8"
+_render(age_of, sqlite=f"({_NOW} - {{0}})", postgresql="extract(epoch FROM clock_timestamp() - {0})::float8")
 
 
 class numbers_of(FunctionElement[Any]):
@@ -110,14 +100,7 @@ class numbers_of(FunctionElement[Any]):
     inherit_cache = True
 
 
-@compiles(numbers_of, "sqlite")
-def _numbers_of_in_sqlite(element: numbers_of, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_group_array({compiler.process(element.clauses, **options)})"
-
-
-@compiles(numbers_of, "postgresql")
-def _numbers_of_in_postgres(element: numbers_of, compiler: SQLCompiler, **options: Any) -> str:
-    return f"array_agg({compiler.process(element.clauses, **options)})"
+_render(numbers_of, sqlite="json_group_array({0})", postgresql="array_agg({0})")
 
 
 class has_number(FunctionElement[bool]):
@@ -127,16 +110,11 @@ class has_number(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(has_number, "sqlite")
-def _has_number_in_sqlite(element: has_number, compiler: SQLCompiler, **options: Any) -> str:
-    column, number = (compiler.process(each, **options) for each in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value = {number})"  # noqa: S608  # our own
-
-
-@compiles(has_number, "postgresql")
-def _has_number_in_postgres(element: has_number, compiler: SQLCompiler, **options: Any) -> str:
-    column, number = (compiler.process(each, **options) for each in element.clauses)
-    return f"coalesce({number} = ANY ({column}), false)"
+_render(
+    has_number,
+    sqlite="EXISTS (SELECT 1 FROM json_each({0}) WHERE json_each.value = {1})",
+    postgresql="coalesce({1} = ANY ({0}), false)",
+)
 
 
 class utc_day(FunctionElement[str]):
@@ -146,15 +124,11 @@ class utc_day(FunctionElement[str]):
     inherit_cache = True
 
 
-@compiles(utc_day, "sqlite")
-def _utc_day_in_sqlite(element: utc_day, compiler: SQLCompiler, **options: Any) -> str:
-    return f"date({compiler.process(element.clauses, **options)}, 'unixepoch')"
-
-
-@compiles(utc_day, "postgresql")
-def _utc_day_in_postgres(element: utc_day, compiler: SQLCompiler, **options: Any) -> str:
-    moment = f"to_timestamp({compiler.process(element.clauses, **options)})"
-    return f"to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+_render(
+    utc_day,
+    sqlite="date({0}, 'unixepoch')",
+    postgresql="to_char(to_timestamp({0}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+)
 
 
 class json_text(FunctionElement[str]):
@@ -175,29 +149,11 @@ class json_flag(json_text):
     inherit_cache = False
 
 
-_WITHOUT_NUL = r"regexp_replace({column}, '(?<!\\)((?:\\\\)*)\\u0000', '\1', 'g')::json"
+_IN_SQLITE = "json_extract({0}, '$.{key}')"
+_IN_POSTGRES = r"(regexp_replace({0}, '(?<!\\)((?:\\\\)*)\\u0000', '\1', 'g')::json ->> '{key}')"
 """Postgres opens no JSON in which any text has the character NUL, also not to look at another key."""
-
-
-@compiles(json_text, "sqlite")
-def _json_text_in_sqlite(element: json_text, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_extract({compiler.process(element.clauses, **options)}, '$.{element.key}')"
-
-
-@compiles(json_text, "postgresql")
-def _json_text_in_postgres(element: json_text, compiler: SQLCompiler, **options: Any) -> str:
-    json = _WITHOUT_NUL.format(column=compiler.process(element.clauses, **options))
-    return f"({json} ->> '{element.key}')"
-
-
-@compiles(json_flag, "sqlite")
-def _json_flag_in_sqlite(element: json_flag, compiler: SQLCompiler, **options: Any) -> str:
-    return f"coalesce({_json_text_in_sqlite(element, compiler, **options)}, 0) = 1"
-
-
-@compiles(json_flag, "postgresql")
-def _json_flag_in_postgres(element: json_flag, compiler: SQLCompiler, **options: Any) -> str:
-    return f"coalesce({_json_text_in_postgres(element, compiler, **options)} = 'true', false)"
+_render(json_text, sqlite=_IN_SQLITE, postgresql=_IN_POSTGRES)
+_render(json_flag, sqlite=f"coalesce({_IN_SQLITE}, 0) = 1", postgresql=f"coalesce({_IN_POSTGRES} = 'true', false)")
 
 
 SETTLED_BY = "tx"
@@ -215,9 +171,7 @@ class is_settled(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(is_settled, "sqlite")
-def _is_settled_in_sqlite(element: is_settled, compiler: SQLCompiler, **options: Any) -> str:
-    return "1"
+_render(is_settled, sqlite="1")
 
 
 @compiles(is_settled, "postgresql")
@@ -245,9 +199,7 @@ class is_of_the_dead(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(is_of_the_dead, "sqlite")
-def _is_of_the_dead_in_sqlite(element: is_of_the_dead, compiler: SQLCompiler, **options: Any) -> str:
-    return "1"
+_render(is_of_the_dead, sqlite="1")
 
 
 @compiles(is_of_the_dead, "postgresql")

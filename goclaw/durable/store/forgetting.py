@@ -70,31 +70,37 @@ _FORGET_MESSAGES = Statement(delete(messages).where(*_up_to))
 _FORGET_OLD_MARKS = Statement(
     delete(messages).where(messages.c.session == "", messages.c.id < select(func.max(messages.c.id)).scalar_subquery())
 )
+_TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
+_made_here = json_text(schedules.c.body, "session") == bindparam("of_session")
+_is_configured = json_flag(schedules.c.body, "configured")
+_SCHEDULES = Statement(select(func.count()).where(_made_here, ~_is_configured, schedules.c.state != "done"))
 FORGET_SUMMARIES = [
     Statement(delete(table).where(table.c.session == bindparam("of_session"))) for table in (compactions, checkpoints)
 ]
-_FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
-_TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
+_FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
 _FORGET_HELD = Statement(delete(held_messages).where(held_messages.c.session == bindparam("of_session")))
-_made_here = json_text(schedules.c.body, "session") == bindparam("of_session")
-_is_configured = json_flag(schedules.c.body, "configured")
-_FORGET_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job.in_(select(schedules.c.id).where(_made_here))))
 # One of the configuration is there again at the next start, with nothing that was said here.
 _FORGET_SCHEDULES = Statement(delete(schedules).where(_made_here, ~_is_configured))
-_SCHEDULES = Statement(select(func.count()).where(_made_here, ~_is_configured, schedules.c.state != "done"))
-_FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
-_FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
-_NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
-_EMPTY_INBOX = Statement(
-    update(inbox).where(inbox.c.session == bindparam("of_session"), inbox.c.state == "done").values(body="")
+_FORGET_ALL = (
+    *FORGET_SUMMARIES,
+    _FORGET_SETTINGS,
+    Statement(delete(tasks).where(tasks.c.session == bindparam("of_session"))),
+    _FORGET_HELD,
+    Statement(delete(schedule_runs).where(schedule_runs.c.job.in_(select(schedules.c.id).where(_made_here)))),
+    _FORGET_SCHEDULES,
+    Statement(delete(sessions).where(sessions.c.key == bindparam("of_session"))),
+    Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn="")),
+    # Their ids stay, so that nothing is taken or sent twice.
+    Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body="")),
+    Statement(update(inbox).where(inbox.c.session == bindparam("of_session"), inbox.c.state == "done").values(body="")),
+    # A group of messages is named by the id of the message that it became.
+    Statement(
+        delete(media_parts).where(
+            media_parts.c.name.in_(select(inbox.c.id).where(inbox.c.session == bindparam("of_session")))
+        )
+    ),
 )
-_EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
-# A group of messages is named by the id of the message that it became.
-_FORGET_PARTS = Statement(
-    delete(media_parts).where(
-        media_parts.c.name.in_(select(inbox.c.id).where(inbox.c.session == bindparam("of_session")))
-    )
-)
+"""Deletes all of a session but its messages, or empties it; its costs lose its name."""
 
 _AGENTS = Statement(
     select(sessions.c.key)
@@ -190,7 +196,7 @@ class PendingDeletion:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.media or self.outputs or self.rewrite or self.memory or self.audit)
+        return self != PendingDeletion()
 
 
 _OWED: Codec[PendingDeletion] = Codec(PendingDeletion)
@@ -256,18 +262,7 @@ class Forgetting:
             session,
             EVERYTHING,
             at,
-            *(statement(of_session=session) for statement in FORGET_SUMMARIES),
-            _FORGET_SETTINGS(of_session=session),
-            _FORGET_TASKS(of_session=session),
-            _FORGET_HELD(of_session=session),
-            _FORGET_RUNS(of_session=session),
-            _FORGET_SCHEDULES(of_session=session),
-            _FORGET_SESSION(of_session=session),
-            _NAMELESS_USAGE(of_session=session),
-            # Their ids stay, so that nothing is taken or sent twice.
-            _EMPTY_ANSWERS(of_session=session),
-            _EMPTY_INBOX(of_session=session),
-            _FORGET_PARTS(of_session=session),
+            *(statement(of_session=session) for statement in _FORGET_ALL),
             owed=PendingDeletion(media, outputs, True, True, frozenset({session})),
         )
 

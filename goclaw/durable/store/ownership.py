@@ -15,7 +15,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.exchange import Exchange
+from goclaw.durable.store.replicas import Exchange
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
@@ -72,19 +72,15 @@ class Orders(Protocol):
             NotAnswered: there was no reply in `seconds`. The order may have been carried out.
             StateError: it was refused, or the store cannot be reached.
         """
-        ...
 
     async def open(self, session: str) -> Sequence[Order]:
         """Return the orders of a session without a reply and within their time, in order."""
-        ...
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
         """Send the reply to the process that gave an order; a refusal is raised there as a StateError."""
-        ...
 
     async def sweep(self) -> None:
         """Delete expired orders: their askers have died."""
-        ...
 
 
 class Ownership(Protocol):
@@ -97,11 +93,9 @@ class Ownership(Protocol):
 
     def request(self, sessions: Iterable[str]) -> list[BoundStatement]:
         """Return the statements that request owners for sessions; none where this process has them anyway."""
-        ...
 
     def fence_of(self, session: str) -> Fence | None:
         """Return the fence under which this process works on a session, as far as it knows; None: it does not."""
-        ...
 
     async def check(self, fence: Fence) -> None:
         """Have a fence of this process asked once more, unless `is_sure_of` says that it holds.
@@ -110,7 +104,6 @@ class Ownership(Protocol):
             OwnershipLost: another process has taken the session over.
             DiskError: the store cannot be reached.
         """
-        ...
 
     async def beside(self, session: str) -> Fence | None:
         """Return the fence for work for a session that need not be its owner's: one for all, until `end_beside`.
@@ -120,7 +113,6 @@ class Ownership(Protocol):
         Raises:
             StateError: the store cannot be reached.
         """
-        ...
 
     async def end_beside(self, session: str) -> None:
         """Have all later writes under the fences that `beside` returned refused, in every process.
@@ -130,15 +122,12 @@ class Ownership(Protocol):
         Raises:
             StateError: the store cannot be reached, or such a transaction does not end.
         """
-        ...
 
     def announce(self, topic: str, words: str) -> list[BoundStatement]:
         """Return the statements that announce something to all processes, once their transaction is committed."""
-        ...
 
     def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
         """Have `heard` called with announcements of a topic, and `missed` when some may have been lost."""
-        ...
 
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
@@ -146,7 +135,6 @@ class Ownership(Protocol):
         Raises:
             DiskError: the duty is lost, because the store cannot be reached. It may be another process's by now.
         """
-        ...
 
 
 EVERY_SESSION = Fence("", 0)
@@ -194,22 +182,18 @@ class LeaseStore(Ownership, Protocol):
 
     def wanted(self, session: str) -> BoundStatement:
         """Return the statement that requests an owner for a session, for the transaction that brings it work."""
-        ...
 
     def wanted_if_idle(self, session: str) -> BoundStatement:
         """Return the same for a session that may be abandoned: nothing where one works on it or will."""
-        ...
 
     async def is_owned(self, session: str) -> bool:
         """Whether any process works on a session now; a dead one counts until it is noticed."""
-        ...
 
     def withdrawn(self, session: str) -> BoundStatement:
         """Return the statement with which an owner takes back that its session is wanted once more.
 
         After it, look at everything committed before: the row no longer announces that work.
         """
-        ...
 
     async def run(self, work: Work) -> None:
         """Take sessions that are wanted, those of dead processes included, and have each worked on.
@@ -217,7 +201,6 @@ class LeaseStore(Ownership, Protocol):
         Cancelled, it takes no more, and ends when all `work` has; another process immediately takes the rest of a
         session.
         """
-        ...
 
     async def left_waiting(self) -> list[tuple[str, str]]:
         """Return sessions with work and their files at a gateway that is gone, and its name; each once an absence.
@@ -225,15 +208,12 @@ class LeaseStore(Ownership, Protocol):
         Raises:
             StateError: the store cannot be reached.
         """
-        ...
 
     def take_no_more(self) -> None:
         """Leave further sessions to other processes; this one continues to own those that it has."""
-        ...
 
     def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
         """Whether this process works on a session (under `epoch`), and no other has taken it, or will in a moment."""
-        ...
 
 
 @record

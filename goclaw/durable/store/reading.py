@@ -38,8 +38,12 @@ _PAGE = Statement(
 )
 _COUNT = Statement(select(func.count()).where(_of_session))
 _START = Statement(select(sessions.c.context_start).where(sessions.c.key == bindparam("session")))
+_RECORD = ("first_kept", "summary", "source", "tokens_before", "tokens_after", "created_at")
+"""Columns of a `CompactionRecord`, in the order of its fields."""
 _COMPACTIONS = Statement(
-    select(compactions).where(compactions.c.session == bindparam("session")).order_by(compactions.c.id)
+    select(*(compactions.c[name] for name in _RECORD))
+    .where(compactions.c.session == bindparam("session"))
+    .order_by(compactions.c.id)
 )
 _BEGIN = Statement(
     # A call belongs to the answer before it.
@@ -49,14 +53,6 @@ _BEGIN = Statement(
     .limit(1)
     .offset(bindparam("skipped"))
 )
-
-
-_KEEPS = Statement(
-    select(messages.c.id)
-    .where(_of_session, messages.c.artifacts.is_not(None), contains(messages.c.artifacts, bindparam("blob")))
-    .limit(1)
-)
-
 _SHOWS = Statement(
     select(messages.c.images)
     .where(_of_session, messages.c.images.is_not(None), contains(messages.c.images, bindparam("blob")))
@@ -79,21 +75,12 @@ RESULT_CHARACTERS = 4_000
 _GIVEN = messages.c.role != "tool_use"
 _FEED_PAGE = Statement(
     select(
-        messages.c.id,
-        messages.c.session,
-        messages.c.turn,
-        messages.c.role,
+        *(messages.c[name] for name in ("id", "session", "turn", "role", "name", "material", "hint", "call_hint")),
+        *(messages.c[name] for name in ("context", "sender", "created_at")),
         case(
             (messages.c.role == "tool_result", func.substr(messages.c.text, 1, RESULT_CHARACTERS)),
             else_=messages.c.text,
         ).label("text"),
-        messages.c.name,
-        messages.c.material,
-        messages.c.hint,
-        messages.c.call_hint,
-        messages.c.context,
-        messages.c.sender,
-        messages.c.created_at,
     )
     # The empty row that a deletion leaves belongs to no session.
     .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", is_settled(messages.c.id))
@@ -126,7 +113,7 @@ class TranscriptReader:
 
     async def keeps(self, session: str, blob: str) -> bool:
         """Whether a call of the session kept the artifact with this key."""
-        return bool(await self._database.read(_KEEPS(session=session, blob=f'"{blob}"')))
+        return bool(await self._database.read(_KEPT(session=session, blob=f'"{blob}"')))
 
     async def media_name(self, session: str, blob: str) -> str | None:
         """Return the name of a picture or file that a message of the session has; None: none has it."""
@@ -139,7 +126,7 @@ class TranscriptReader:
         """Return the session without its rows; `begins` is where its last `last` messages begin (0: all)."""
         start = await self._database.read(_START(session=session))
         cleared_to = int(start[0][0]) if start else 0
-        records = [_record(row) for row in await self._database.read(_COMPACTIONS(session=session))]
+        records = [CompactionRecord(*row) for row in await self._database.read(_COMPACTIONS(session=session))]
         in_force = next((record for record in reversed(records) if record.first_kept > cleared_to), None)
         begin = await self._database.read(_BEGIN(session=session, skipped=last - 1)) if last else []
         return Outline(
@@ -185,17 +172,6 @@ def _row(row: Row) -> TranscriptRow:
     )
 
 
-def _record(row: Row) -> CompactionRecord:
-    return CompactionRecord(
-        row["first_kept"],
-        row["summary"],
-        row["source"],
-        row["tokens_before"],
-        row["tokens_after"],
-        row["created_at"],
-    )
-
-
 def _extents() -> Statement:
     """Select every session with its first and last row: two steps along the index for each, whatever its length."""
     names = select(func.min(messages.c.session).label("session")).where(messages.c.session > "").cte(recursive=True)
@@ -233,7 +209,7 @@ class FeedRow:
 
 
 class TranscriptFeed:
-    """Reads rows in their order. Implements `memory.transcript_indexer.TranscriptSource`."""
+    """Reads rows in their order."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

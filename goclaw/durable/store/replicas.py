@@ -1,10 +1,13 @@
-"""Data shared by gateways on one store: their identities, their use of the server, and vectors."""
+"""What gateways on one store share: their identities, their use of the server, vectors, folders and messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from goclaw.common.core.clock import span
 from goclaw.common.core.records import record
+
+EVERYONE = ""
+"""Stands for all processes where one is named, the sender included."""
 
 
 @record
@@ -52,38 +55,70 @@ class StoreUse:
 
 
 class SharedVectors(Protocol):
-    """Vectors that other gateways have made, so that none pays for the same text twice."""
+    """Vectors that other gateways have made, so that none pays for the same text twice.
+
+    All methods raise `StateError` when the store cannot be reached.
+    """
 
     async def find(self, model: str, texts: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """Return the vectors that there are, by the SHA-256 of their texts.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
-        ...
+        """Return the vectors that there are, by the SHA-256 of their texts."""
 
     async def store(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
         """Store vectors for the others: of each its session, the SHA-256 of its text, and itself.
 
         Those of sessions that were forgotten meanwhile are dropped.
-
-        Raises:
-            StateError: the store cannot be reached.
         """
-        ...
 
 
 class FolderProbe(Protocol):
-    """Whether all gateways see the same folders."""
+    """Whether all gateways see the same folders. Both methods raise `StateError` when the store cannot be reached."""
 
     async def run(self) -> None:
         """Answer the others, until cancelled."""
-        ...
 
     async def unseen(self) -> Sequence[str]:
-        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
+        """Ask the others; return in words which of them do not see a folder of ours, or did not answer."""
 
-        Raises:
-            StateError: the store cannot be reached.
+
+@record
+class Watch:
+    """A session that a process has readers for."""
+
+    session: str
+    replica: str
+
+
+class Exchange(Protocol):
+    """The messages of one process to others.
+
+    A message is a text, sent and gone: a process that was not connected has missed it, and learns so. Only the watches
+    are kept: which process has readers for which session, until it says otherwise. All methods that wait raise
+    `DiskError` when the store cannot be reached.
+    """
+
+    @property
+    def replica(self) -> str:
+        """The name of this process; another one at each start."""
+
+    def subscribe(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        """Call `heard` with the messages for this process or for everyone, in the order they were sent.
+
+        Args:
+            heard: called with each message. It must not wait.
+            missed: called when messages may have been missed: at the beginning, and after a break.
         """
-        ...
+
+    async def send(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Send messages, each with the name of a process or `EVERYONE`: all or none, in this order.
+
+        A message may come twice where the connection was lost at that moment.
+        """
+
+    async def watch(self, sessions: Collection[str], seconds: float) -> None:
+        """Note that this process has readers of sessions, for so many seconds."""
+
+    async def unwatch(self, sessions: Collection[str]) -> None:
+        """Note that it has readers of these no more."""
+
+    async def watches(self) -> Sequence[Watch]:
+        """Return what other processes watch."""

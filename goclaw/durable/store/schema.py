@@ -8,6 +8,8 @@ what channels keep for a few days (`store.channel_state`), and conversations tha
 The `sqlite_where` of an index holds for both stores; SQLAlchemy's option for Postgres would import its dialect.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -32,22 +34,22 @@ metadata = MetaData()
 LOCALITY = "locality"
 """Key of `Table.info`: which processes of a deployment need the table's rows, a `Locality`."""
 MATERIAL_KEY = "material_key"
-"""Key for the marks around foreign text (`agent.context.untrusted_content`): in the file, out of reach of tools."""
-_SHARED = {LOCALITY: Locality.SHARED}
+"""Key for the marks around foreign text (`agent.context.model_messages`): in the file, out of reach of tools."""
 
 
-sessions = Table(
+def _table(name: str, *items: Column[Any] | Index | UniqueConstraint, **options: Any) -> Table:
+    return Table(name, metadata, *items, info={LOCALITY: Locality.SHARED}, **options)
+
+
+sessions = _table(
     "sessions",
-    metadata,
     Column("key", NAME, primary_key=True),
     Column("created_at", Float, nullable=False),
     Column("context_start", ROW_ID, nullable=False, server_default="0", doc="`/clear` hides rows up to this one."),
-    info=_SHARED,
 )
 
-messages = Table(
+messages = _table(
     "messages",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("session", NAME, nullable=False),
     Column("turn", NAME, nullable=False, doc="The inbox id that this belongs to."),
@@ -77,12 +79,10 @@ messages = Table(
     Index("messages_by_session", "session", "id"),
     Index("messages_with_images", "session", "id", sqlite_where=text("images IS NOT NULL")),
     Index("messages_with_artifacts", "session", "id", sqlite_where=text("artifacts IS NOT NULL")),
-    info=_SHARED,
 )
 
-compactions = Table(
+compactions = _table(
     "compactions",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("session", NAME, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -95,12 +95,10 @@ compactions = Table(
     Column("pays", ROW_ID, doc="The compaction whose summary this one replaces."),
     Column("outside", TEXT, doc="Sources outside the conversation of what it stands for: [source, …]."),
     Index("compactions_by_session", "session", "id"),
-    info=_SHARED,
 )
 
-checkpoints = Table(
+checkpoints = _table(
     "checkpoints",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("session", NAME, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -108,12 +106,10 @@ checkpoints = Table(
     Column("tokens", Integer, nullable=False, doc="Size of the context when it was made."),
     Column("body", TEXT, nullable=False, doc="The Checkpoint: summary, topics, key decisions, open questions."),
     Index("checkpoints_by_session", "session", "id"),
-    info=_SHARED,
 )
 
-usage = Table(
+usage = _table(
     "usage",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("session", NAME, nullable=False),
     Column("turn", NAME, nullable=False),
@@ -129,29 +125,23 @@ usage = Table(
     Index("usage_by_session", "session", "id"),
     Index("usage_by_time", "created_at"),
     Index("usage_by_person", "person", "created_at"),
-    info=_SHARED,
 )
 
-session_settings = Table(
+session_settings = _table(
     "session_settings",
-    metadata,
     Column("session", NAME, primary_key=True),
     Column("name", NAME, primary_key=True, doc="model, todos …"),
     Column("value", TEXT, nullable=False),
-    info=_SHARED,
 )
 
-daemon_facts = Table(
+daemon_facts = _table(
     "daemon_facts",
-    metadata,
     Column("name", NAME, primary_key=True, doc="What the daemon remembers over restarts: the health of summaries …"),
     Column("value", TEXT, nullable=False),
-    info=_SHARED,
 )
 
-inbox = Table(
+inbox = _table(
     "inbox",
-    metadata,
     Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of arrival."),
     Column("id", NAME, nullable=False),
     Column("session", NAME, nullable=False),
@@ -162,22 +152,18 @@ inbox = Table(
     Column("ended_at", Float),
     UniqueConstraint("id", name="inbox_id"),
     Index("inbox_open", "state", "seq"),
-    info=_SHARED,
 )
 
-steps = Table(
+steps = _table(
     "steps",
-    metadata,
     Column("turn", NAME, primary_key=True),
     Column("name", NAME, primary_key=True),
     Column("state", NAME, nullable=False, doc="intent, parked or done"),
     Column("output", TEXT, doc="The outcome; of a parked step the question."),
-    info=_SHARED,
 )
 
-approval_rules = Table(
+approval_rules = _table(
     "approval_rules",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("question", NAME, nullable=False, doc="The approval that it was made with."),
     Column("holder", NAME, nullable=False, doc="Actor key of the person for whom it holds."),
@@ -190,12 +176,10 @@ approval_rules = Table(
     Column("made_at", Float, nullable=False),
     UniqueConstraint("question", "pattern", name="approval_rules_once"),
     Index("approval_rules_by_holder", "holder", "tool"),
-    info=_SHARED,
 )
 
-tasks = Table(
+tasks = _table(
     "tasks",
-    metadata,
     Column("id", NAME, primary_key=True),
     Column("session", NAME, nullable=False),
     Column("person", NAME, nullable=False, doc="Actor key of whoever it runs for."),
@@ -208,12 +192,10 @@ tasks = Table(
     Column("note", TEXT, nullable=False),
     Column("told", Boolean, nullable=False, doc="Whether the model knows of its end."),
     Index("tasks_by_session", "session", "person"),
-    info=_SHARED,
 )
 
-deliveries = Table(
+deliveries = _table(
     "deliveries",
-    metadata,
     Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of delivery within a chat."),
     Column("id", NAME, nullable=False),
     Column("channel", NAME, nullable=False),
@@ -226,12 +208,10 @@ deliveries = Table(
     Column("created_at", Float, nullable=False),
     UniqueConstraint("id", name="deliveries_id"),
     Index("deliveries_open", "state", "seq"),
-    info=_SHARED,
 )
 
-schedules = Table(
+schedules = _table(
     "schedules",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False),
     Column("person", NAME, nullable=False, doc="Actor key of its maker."),
@@ -246,12 +226,10 @@ schedules = Table(
     Index("schedules_by_next", "next", sqlite_where=text("next IS NOT NULL")),
     Index("schedules_by_person", "person"),
     sqlite_autoincrement=True,  # ids of runs begin with the job's: one of a job that is gone must not come again
-    info=_SHARED,
 )
 
-schedule_runs = Table(
+schedule_runs = _table(
     "schedule_runs",
-    metadata,
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("job", ROW_ID, nullable=False),
     Column("due", Float, nullable=False),
@@ -263,12 +241,10 @@ schedule_runs = Table(
     Column("cost", Float, doc="US dollars."),
     UniqueConstraint("job", "due", name="schedule_runs_once"),
     Index("schedule_runs_by_turn", "turn"),
-    info=_SHARED,
 )
 
-held_messages = Table(
+held_messages = _table(
     "held_messages",
-    metadata,
     Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of arrival."),
     Column("id", NAME, nullable=False, doc="The id of the delivery."),
     Column("session", NAME, nullable=False),
@@ -279,12 +255,10 @@ held_messages = Table(
     Column("until", Float, doc="When quiet hours end; empty: it has gone."),
     UniqueConstraint("id", name="held_messages_id"),
     Index("held_messages_by_until", "until", sqlite_where=text("until IS NOT NULL")),
-    info=_SHARED,
 )
 
-media_groups = Table(
+media_groups = _table(
     "media_groups",
-    metadata,
     Column("name", NAME, primary_key=True, doc="The id of the message that it becomes."),
     Column("chat", ROW_ID, nullable=False),
     Column("sender", ROW_ID, nullable=False),
@@ -292,37 +266,30 @@ media_groups = Table(
     Column("is_handed_over", Boolean, nullable=False, server_default="0", doc="Whether the inbox has it, or nobody."),
     Column("changed_at", MOMENT, nullable=False, server_default=store_time()),
     Index("media_groups_of_chat", "chat"),
-    info=_SHARED,
 )
 
-media_parts = Table(
+media_parts = _table(
     "media_parts",
-    metadata,
     Column("name", NAME, ForeignKey("media_groups.name", ondelete="CASCADE"), primary_key=True),
     Column("part", ROW_ID, primary_key=True, doc="The id of the message."),
     Column("message", TEXT, nullable=False, doc="As its channel got it, as JSON."),
-    info=_SHARED,
 )
 
-previews = Table(
+previews = _table(
     "previews",
-    metadata,
     Column("channel", NAME, primary_key=True),
     Column("key", NAME, primary_key=True, doc="A turn, or one of its deliveries."),
     Column("session", NAME, nullable=False),
     Column("message", ROW_ID, nullable=False, doc="The message that shows it, or a mark of the channel's."),
     Column("noted_at", MOMENT, nullable=False, server_default=store_time()),
     Index("previews_of_session", "session"),
-    info=_SHARED,
 )
 
-file_labels = Table(
+file_labels = _table(
     "file_labels",
-    metadata,
     Column("folder", NAME, primary_key=True, doc="The workspace."),
     Column("path", NAME, primary_key=True, doc="In it; `.`: all of it."),
     Column("stamp", NAME, nullable=False, doc="Of the file when it was labelled: it counts no more once that differs."),
-    info=_SHARED,
 )
 
 

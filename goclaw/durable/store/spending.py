@@ -6,7 +6,7 @@ While a request runs, the largest cost that it may have is reserved (`Reservatio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, String, and_, bindparam, func, or_, select, update
 
@@ -14,14 +14,14 @@ from goclaw.common.core import catalog
 from goclaw.common.core.events import AGENT_MARK, AGENT_TURN
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
-from goclaw.durable.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.durable.store.database import BoundStatement, Database, Statement, columns_of, insert_into
 from goclaw.durable.store.dialect import utc_day
 from goclaw.durable.store.schema import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
 Grouping = Literal["day", "model", "person", "session"]
 
-_INSERT = insert_into(usage, *(column.name for column in usage.columns if column.name != "id"))
+_INSERT = insert_into(usage, *columns_of(usage))
 _SUMS = (
     func.count().label("requests"),
     func.coalesce(func.sum(usage.c.input), 0).label("input"),
@@ -47,12 +47,14 @@ _FORGET_PERSON = Statement(
     update(usage).where(usage.c.person != "", usage.c.created_at < bindparam("before")).values(person="")
 )
 _OF_SESSION = Statement(select(*_SUMS).where(usage.c.session == bindparam("session")))
-_SINCE = Statement(
+_by_model = (
     select(usage.c.model, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
     .group_by(usage.c.model)
     .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
 )
+_SINCE = Statement(_by_model)
+_OF_SESSION_SINCE = Statement(_by_model.where(usage.c.session == bindparam("session")))
 _BY_SESSION = Statement(
     select(usage.c.session, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
@@ -79,12 +81,6 @@ _GROUPED: Mapping[Grouping, Statement] = {
     "person": _group_sums(usage.c.person, _DEAREST_FIRST),
     "session": _group_sums(usage.c.session, _DEAREST_FIRST),
 }
-_OF_SESSION_SINCE = Statement(
-    select(usage.c.model, *_SUMS)
-    .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
-    .group_by(usage.c.model)
-    .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
-)
 
 
 @record
@@ -124,74 +120,41 @@ class Reservation:
         return self.session.startswith(session + AGENT_MARK) and self.turn.startswith(turn + AGENT_TURN)
 
 
-class ReservationLedger(Protocol):
-    """The open reservations of all processes of a store. Coroutines raise `StateError` where that cannot be reached."""
-
-    async def add(self, wanted: Reservation) -> None:
-        """Store a reservation after all open ones; one with the same id is replaced."""
-        ...
-
-    async def before(self, wanted: Reservation) -> Sequence[Reservation]: ...
-
-    async def of_person(self, person: str) -> Sequence[Reservation]: ...
-
-    def end_statements(self, reservation: str) -> Sequence[BoundStatement]: ...
-
-    def forget(self, reservation: str) -> None:
-        """Note that a reservation of this process is deleted."""
-        ...
-
-    def end(self, reservation: str) -> None:
-        """Delete a reservation of this process without waiting for that."""
-        ...
-
-    async def end_the_dead(self) -> None: ...
-
-    async def prune(self) -> None: ...
-
-
 class Reservations:
-    """Reservations of one process, and with a ledger those of all processes of its store."""
+    """Reservations of the only process of a store, which end with it. A store that several share has its own kind.
 
-    def __init__(self, ledger: ReservationLedger | None = None) -> None:
-        self.ledger = ledger
+    Coroutines raise `StateError` where the store cannot be reached.
+    """
+
+    def __init__(self) -> None:
         self.own: dict[str, Reservation] = {}
-        """The open ones of this process by id, oldest first. Without a ledger they end with the process."""
+        """The open ones of this process by id, oldest first."""
 
     async def make(self, wanted: Reservation) -> None:
-        """Reserve, after all open reservations."""
+        """Reserve, after all open reservations; one with the same id is replaced."""
         self.own.pop(wanted.id, None)
         self.own[wanted.id] = wanted
-        if self.ledger:
-            await self.ledger.add(wanted)
 
     async def before(self, wanted: Reservation) -> Sequence[Reservation]:
         """Return the open ones of the same person that were made before a reservation."""
-        if self.ledger:
-            return await self.ledger.before(wanted)
         earlier = takewhile(lambda each: each.id != wanted.id, self.own.values())
         return [each for each in earlier if each.person == wanted.person]
 
     async def of_person(self, person: str) -> Sequence[Reservation]:
         """Return all open ones of a person."""
-        if self.ledger:
-            return await self.ledger.of_person(person)
         return [each for each in self.own.values() if each.person == person]
 
     def end_statements(self, reservation: str) -> Sequence[BoundStatement]:
         """Return the statements that end a reservation, for the transaction that books its request."""
-        return self.ledger.end_statements(reservation) if self.ledger and reservation in self.own else ()
+        return ()
 
     def on_end(self, reservation: str) -> None:
         """Note that a reservation has ended: that transaction is committed."""
         self.own.pop(reservation, None)
-        if self.ledger:
-            self.ledger.forget(reservation)
 
     def release(self, reservation: str) -> None:
-        """End a reservation without booking anything."""
-        if self.own.pop(reservation, None) and self.ledger:
-            self.ledger.end(reservation)
+        """End a reservation without booking anything, and without waiting for that."""
+        self.own.pop(reservation, None)
 
     def leave(self, session: str) -> None:
         """End those of a session's turns, and of their agents: another process works on it from here on."""
@@ -202,27 +165,23 @@ class Reservations:
 
     async def end_the_dead(self) -> None:
         """End those of processes that are gone."""
-        if self.ledger:
-            await self.ledger.end_the_dead()
 
     async def prune(self) -> None:
         """Delete what no reservation needs any more."""
-        if self.ledger:
-            await self.ledger.prune()
 
 
 @record
 class ReservationsPart:
     """The reservations of a store that several processes share, as the catalogue names them."""
 
-    open: Callable[[Database], ReservationLedger]
+    open: Callable[[Database], Reservations]
 
 
 def reservations_of(database: Database) -> Reservations:
     """Return the reservations for a store: in memory where one process uses it, else in its tables."""
     if not database.is_shared:
         return Reservations()
-    return Reservations(load(catalog.RESERVATIONS["postgres"], ReservationsPart).open(database))
+    return load(catalog.RESERVATIONS["postgres"], ReservationsPart).open(database)
 
 
 class Spending:
@@ -244,20 +203,9 @@ class Spending:
         person: str = "",
     ) -> BoundStatement:
         """Return the INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key."""
-        given, output, cache_read, cache_write = tokens
-        return _INSERT(
-            session=session,
-            turn=turn,
-            purpose=purpose,
-            model=model,
-            input=given,
-            output=output,
-            cache_read=cache_read,
-            cache_write=cache_write,
-            cost=cost,
-            created_at=at,
-            person=person,
-        )
+        counts = dict(zip(("input", "output", "cache_read", "cache_write"), tokens, strict=True))
+        about = {"session": session, "turn": turn, "purpose": purpose, "model": model, "person": person}
+        return _INSERT(**about, **counts, cost=cost, created_at=at)
 
     async def store(self, *rows: BoundStatement) -> None:
         """Write rows that belong to no step of a turn: summaries and checkpoints."""

@@ -1,4 +1,7 @@
-"""Checksums of the rows of a store, by table: equal for the same rows, whichever store has them."""
+"""Checksums of the rows of a store, by table: equal for the same rows, whichever store has them.
+
+What reads a SQLite file raises `sqlite3.Error` when that cannot be read.
+"""
 
 import hashlib
 import sqlite3
@@ -38,8 +41,7 @@ class Summing:
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take the next rows."""
         for row in rows:
-            values = [_common(value) for value in row]
-            self._digest.update(orjson.dumps(values) + b"\n")
+            self._digest.update(orjson.dumps([_common(value) for value in row]) + b"\n")
             self._rows += 1
 
     def sum(self) -> TableSum:
@@ -65,32 +67,19 @@ def rows_in_order(table: Table) -> str:
     """Return the query of all rows of a table that a copy has, ordered by its key, in SQL of both stores."""
     columns = ", ".join(column.name for column in table.columns)
     key = ", ".join(column.name for column in table.primary_key.columns)
-    return f"SELECT {columns} FROM {table.name}{_condition(table)} ORDER BY {key}"  # noqa: S608  # our own names
-
-
-def _condition(table: Table) -> str:
-    if table.name != "daemon_facts":
-        return ""
-    return f" WHERE name NOT IN ({', '.join(repr(name) for name in OF_A_STORE)})"
+    without = f" WHERE name NOT IN ({', '.join(map(repr, OF_A_STORE))})" if table.name == "daemon_facts" else ""
+    return f"SELECT {columns} FROM {table.name}{without} ORDER BY {key}"  # noqa: S608  # our own names
 
 
 @contextmanager
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a SQLite file that nothing uses, for reading.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Open a SQLite file that nothing uses, for reading."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
         yield file
 
 
 def sums_of_file(path: Path) -> Mapping[str, TableSum]:
-    """Return the sum of each table in a SQLite file of the newest version.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Return the sum of each table in a SQLite file of the newest version."""
     with read_only(path) as file:
         return {str(table.name): _sum_of(file, table) for table in metadata.sorted_tables}
 
@@ -105,11 +94,8 @@ def differing(one: Mapping[str, TableSum], other: Mapping[str, TableSum]) -> Ite
     """Yield the names of the tables that are not the same, with their rows."""
     for name in sorted(one.keys() | other.keys()):
         if one.get(name) != other.get(name):
-            yield f"{name} ({_rows(one.get(name))} and {_rows(other.get(name))} rows)"
-
-
-def _rows(found: TableSum | None) -> int:
-    return found.rows if found else 0
+            rows = [sums[name].rows if name in sums else 0 for sums in (one, other)]
+            yield f"{name} ({rows[0]} and {rows[1]} rows)"
 
 
 def non_empty(sums: Mapping[str, TableSum]) -> Mapping[str, int]:
@@ -118,11 +104,7 @@ def non_empty(sums: Mapping[str, TableSum]) -> Mapping[str, int]:
 
 
 def rows_of_file(path: Path) -> Mapping[str, int]:
-    """Return the same of a SQLite file of any version.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Return the same of a SQLite file of any version."""
     with read_only(path) as file:
         found = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
         names = sorted({name for (name,) in found} - {"daemon_facts"})
@@ -137,11 +119,7 @@ def in_use(place: str, rows: Mapping[str, int]) -> str:
 
 
 def texts_with_nul(path: Path) -> int:
-    """Count the texts in a SQLite file of the newest version that have the character NUL.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Count the texts in a SQLite file of the newest version that have the character NUL."""
     with read_only(path) as file:
         queries = (
             f"SELECT count(*) FROM {table.name} WHERE instr({column.name}, char(0))"  # noqa: S608  # our own names

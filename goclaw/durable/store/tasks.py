@@ -10,8 +10,7 @@ from goclaw.durable.store.database import Database, Statement, insert_into
 from goclaw.durable.store.dialect import is_of_the_dead
 from goclaw.durable.store.schema import tasks
 
-COLUMNS = ("id", "session", "person", "label", "output", "began_at", "state", "ended_at", "code", "note", "told")
-_ADD = insert_into(tasks, *COLUMNS)
+_ADD = insert_into(tasks, *tasks.columns.keys())
 _REMOVE = Statement(delete(tasks).where(tasks.c.id == bindparam("task")))
 _END = Statement(
     update(tasks)

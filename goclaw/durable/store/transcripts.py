@@ -28,7 +28,15 @@ from goclaw.common.core.messages import (
     was_denied,
 )
 from goclaw.common.core.records import record
-from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_if, insert_into
+from goclaw.durable.store.database import (
+    BoundStatement,
+    Database,
+    Row,
+    Statement,
+    columns_of,
+    insert_if,
+    insert_into,
+)
 from goclaw.durable.store.schema import compactions, messages, open_turns, sessions
 
 LAST_ROW = 2**63 - 1
@@ -42,53 +50,34 @@ NOTICE = "notice"
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
-_INSERT = insert_into(messages, *(column.name for column in messages.columns if column.name != "id"))
+_INSERT = insert_into(messages, *columns_of(messages))
 _SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
+_of_session = messages.c.session == bindparam("session")
 _START = Statement(select(sessions.c.context_start).where(sessions.c.key == bindparam("session")))
 _CLEAR = Statement(
     update(sessions).where(sessions.c.key == bindparam("session")).values(context_start=bindparam("context_start"))
 )
-_LAST_ROW = Statement(
-    select(func.max(messages.c.id))
-    .where(messages.c.session == bindparam("session"))
-    .where(messages.c.turn.not_in(open_turns("session")))
-)
+_LAST_ROW = Statement(select(func.max(messages.c.id)).where(_of_session, messages.c.turn.not_in(open_turns("session"))))
 _ROWS_FROM = Statement(
     select(messages)
-    .where(
-        messages.c.session == bindparam("session"),
-        messages.c.id >= bindparam("first"),
-        messages.c.id < bindparam("before"),
-    )
+    .where(_of_session, messages.c.id >= bindparam("first"), messages.c.id < bindparam("before"))
     .order_by(messages.c.id)
 )
 _TAIL = Statement(
     select(messages)
-    .where(
-        messages.c.session == bindparam("session"),
-        messages.c.id > bindparam("after"),
-        messages.c.id < bindparam("before"),
-    )
+    .where(_of_session, messages.c.id > bindparam("after"), messages.c.id < bindparam("before"))
     .order_by(messages.c.id.desc())
     .limit(bindparam("limit"))
 )
-_COUNT = Statement(select(func.count()).where(messages.c.session == bindparam("session")))
+_COUNT = Statement(select(func.count()).where(_of_session))
 # What it stands for may have been forgotten while it was written: then its words must not come back.
-_of_kept = (
-    select(messages.c.id)
-    .where(messages.c.session == bindparam("session"), messages.c.id == bindparam("first_kept"))
-    .exists()
-)
-_COMPACTION = insert_if(
-    compactions,
-    _of_kept,
-    *(column.name for column in compactions.columns if column.name != "id"),
-)
+_of_kept = select(messages.c.id).where(_of_session, messages.c.id == bindparam("first_kept")).exists()
+_COMPACTION = insert_if(compactions, _of_kept, *columns_of(compactions))
 _beyond = messages.alias()
 _NO_SUMMARY = Statement(
     # The turn that runs was compacted before it was cleared around: that summary is of what is hidden, too.
     insert(compactions).from_select(
-        [column.name for column in compactions.columns if column.name != "id"],
+        columns_of(compactions),
         select(
             bindparam("session", type_=compactions.c.session.type),
             bindparam("created_at", type_=compactions.c.created_at.type),
@@ -107,22 +96,15 @@ _NO_SUMMARY = Statement(
         .having(func.max(compactions.c.id).is_not(None)),
     )
 )
-_LAST_COMPACTION = Statement(
+_last_compaction = (
     select(compactions)
     .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("start"))
     .order_by(compactions.c.id.desc())
     .limit(1)
 )
+_LAST_COMPACTION = Statement(_last_compaction)
 _LAST_REAL = Statement(
-    select(compactions)
-    .where(
-        compactions.c.session == bindparam("session"),
-        compactions.c.first_kept > bindparam("start"),
-        compactions.c.first_kept <= bindparam("before"),
-        compactions.c.retry_owed.is_(False),
-    )
-    .order_by(compactions.c.id.desc())
-    .limit(1)
+    _last_compaction.where(compactions.c.first_kept <= bindparam("before"), compactions.c.retry_owed.is_(False))
 )
 _later, _owed = compactions.alias(), compactions.alias()
 _of_owed = _owed.join(sessions, sessions.c.key == _owed.c.session)
@@ -136,7 +118,7 @@ _PAID = insert_if(
     compactions,
     # By whatever process, nothing was compacted or hidden since.
     select(_owed.c.id).select_from(_of_owed).where(_owed.c.id == bindparam("pays"), *_is_owed, _of_kept).exists(),
-    *(column.name for column in compactions.columns if column.name != "id"),
+    *columns_of(compactions),
 )
 _COMPACTIONS = Statement(
     # A summary that was owed and came later is no compaction of its own, nor is one that was taken away.
@@ -259,6 +241,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
             return [answer, *calls]
         case ToolResult():
             images = [[image.blob, image.mime] for image in message.images]
+            artifacts = [[each.blob, each.mime, each.kind, each.name, each.size] for each in message.artifacts]
             return [
                 _row(
                     origin,
@@ -272,16 +255,16 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
                     material=_json(_of_result(message)) if message.foreign else None,
                     hint=message.hint or None,
                     call_hint=message.call_hint or None,
-                    artifacts=_json([_of_artifact(each) for each in message.artifacts]) if message.artifacts else None,
+                    artifacts=_json(artifacts) if artifacts else None,
                 )
             ]
 
 
 def _row(origin: Origin, role: str, **values: object) -> BoundStatement:
-    empty = {"text": "", "is_error": False}
     return _INSERT(
-        **empty
-        | {
+        **{
+            "text": "",
+            "is_error": False,
             "session": origin.session,
             "turn": origin.turn,
             "step": origin.step,
@@ -372,10 +355,6 @@ def _provenance_of_result(column: str | None) -> Provenance | None:
 
 def _images(row: Row) -> tuple[Image, ...]:
     return tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
-
-
-def _of_artifact(artifact: Artifact) -> list[str | int]:
-    return [artifact.blob, artifact.mime, artifact.kind, artifact.name, artifact.size]
 
 
 def artifacts_of(column: str | None) -> tuple[Artifact, ...]:

@@ -8,8 +8,6 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,6 +25,8 @@ log = logging.getLogger(__name__)
 KEPT_SECONDS = 24 * 3600.0
 COUNTED_SECONDS = 3600.0
 """Seconds for which a file counts against the limits of its person."""
+MAX_FILES, MAX_BYTES = 60, 300 << 20
+"""The limits of one person in that time."""
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -46,16 +46,6 @@ class Upload:
     at: float
 
 
-@record
-class UploadLimits:
-    """The limits of one person; fields for tests."""
-
-    files: int = 60
-    """In an hour."""
-    size: int = 300 << 20
-    """Bytes in an hour."""
-
-
 class TooManyUploads(Exception):
     """A person has sent as many files as they may for now."""
 
@@ -66,11 +56,10 @@ _CODEC: Codec[Upload] = Codec(Upload)
 class Uploads:
     """The records below one folder, which is made when first used."""
 
-    def __init__(self, folder: Path, blobs: Blobs, clock: Clock, limits: UploadLimits | None = None) -> None:
+    def __init__(self, folder: Path, blobs: Blobs, clock: Clock) -> None:
         self._folder = folder
         self._blobs = blobs
         self._clock = clock
-        self._limits = limits or UploadLimits()
         self._adding = asyncio.Lock()
 
     async def add(self, owner: str, session: str, data: bytes, *, name: str, mime: str, kind: str) -> str:
@@ -81,8 +70,10 @@ class Uploads:
             StateError: the disk refuses.
         """
         async with self._adding:
-            known = await asyncio.to_thread(self._load_all)
-            self._demand_room(owner, len(data), list(known.values()))
+            since, known = self._clock.now() - COUNTED_SECONDS, await asyncio.to_thread(self._load_all)
+            own = [each.size for each in known if each.owner == owner and each.at > since]
+            if len(own) >= MAX_FILES or sum(own) + len(data) > MAX_BYTES:
+                raise TooManyUploads(f"a person may upload {MAX_FILES} files and {MAX_BYTES >> 20} MB per hour")
             blob = await self._blobs.put(data, mime)
             upload = Upload(owner, session, blob, name, mime, kind, len(data), self._clock.now())
             upload_id = secrets.token_hex(16)
@@ -98,28 +89,16 @@ class Uploads:
             return None
         return upload if await self._blobs.retain(upload.blob) else None
 
-    def _demand_room(self, owner: str, size: int, known: list[Upload]) -> None:
-        since = self._clock.now() - COUNTED_SECONDS
-        own = [each.size for each in known if each.owner == owner and each.at > since]
-        if len(own) >= self._limits.files or sum(own) + size > self._limits.size:
-            raise TooManyUploads(
-                f"a person may upload {self._limits.files} files and {self._limits.size >> 20} MB per hour"
-            )
-
-    def _load_all(self) -> dict[str, Upload]:
+    def _load_all(self) -> list[Upload]:
         """Return the records, and remove those that are over."""
-        found: dict[str, Upload] = {}
-        for path in self._paths():
+        found = list[Upload]()
+        for path in list(self._folder.iterdir()) if self._folder.exists() else ():
             upload = self._read(path)
             if upload is None or self._is_over(upload):
                 path.unlink(missing_ok=True)
             else:
-                found[path.name] = upload
+                found.append(upload)
         return found
-
-    def _paths(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError):
-            yield from list(self._folder.iterdir())
 
     def _read(self, path: Path) -> Upload | None:
         try:

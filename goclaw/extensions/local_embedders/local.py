@@ -146,7 +146,9 @@ class LocalEmbedder:
             while not (self._run.outgrown or receiving.done()):
                 self._changed.clear()
                 await self._send(worker)
-                if not await self._changes_within(self._patience()):
+                async with background(self._changed.wait(), "work for the embedder's process") as changed:
+                    is_changed = await ends_within(changed, self._clock, self._patience())
+                if not is_changed:
                     if not self._jobs and self._run.ready:
                         return
                     raise EmbeddingError("the embedder's process did not answer and was stopped")
@@ -211,13 +213,6 @@ class LocalEmbedder:
             return max(self._run.last_frame_at, min(sent)) + ANSWER_SECONDS - now
         return self._run.last_frame_at + self._settings.embedder_idle - now
 
-    async def _changes_within(self, seconds: float) -> bool:
-        async def change() -> None:
-            await self._changed.wait()
-
-        async with background(change(), "work for the embedder's process") as changed:
-            return await ends_within(changed, self._clock, seconds)
-
     async def _fail(self, error: EmbeddingError) -> None:
         """Fail all waiting callers; a retry that comes too early fails, too."""
         self._trouble = str(error)
@@ -240,7 +235,10 @@ class LocalEmbedder:
         try:
             await asyncio.to_thread(_make_room, self._export.parent, self._clock.now() - MAKING_SECONDS)
             async with self._worker(await self._setup("export")) as worker:
-                head = await self._frame_within(worker, LOADING_SECONDS)
+                async with background(worker.receive(), "the embedder's small form") as receiving:
+                    if not await ends_within(receiving, self._clock, LOADING_SECONDS):
+                        raise EmbeddingError(f"it was not done within {LOADING_SECONDS:g} s")
+                head, _ = receiving.result()
         except (EmbeddingError, OSError) as error:
             log.info("no small form of %s: %s; the original serves", self._model.title, error)
         else:
@@ -249,22 +247,10 @@ class LocalEmbedder:
             else:
                 log.info("made a small form of %s, least cosine %.3f", self._model.title, head["closeness"])
 
-    async def _frame_within(self, worker: Worker, seconds: float) -> Head:
-        frames: list[Head] = []
-
-        async def receive() -> None:
-            frames.append((await worker.receive())[0])
-
-        async with background(receive(), "the embedder's small form") as receiving:
-            if not await ends_within(receiving, self._clock, seconds):
-                raise EmbeddingError(f"it was not done within {seconds:g} s")
-        return frames[0]
-
     def _worker(self, setup: Head) -> AbstractAsyncContextManager[Worker]:
         return open_worker(self._python.path, setup, offline=self._model.is_here)
 
     async def _setup(self, task: str) -> Head:
-        """Return the setup of a new process."""
         runs = self._python.has(*TO_RUN) and await asyncio.to_thread(self._export.exists)
         words = prefixes(self._model.title)
         return {

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -146,7 +146,11 @@ def _find_package(name: str, packages: Mapping[str, str]) -> Path | None:
 def _find_in_cache(name: str, env: Mapping[str, str]) -> Path | None:
     """Return the newest version of a model that was fetched from the hub before."""
     whole = name if "/" in name else f"{USUAL_OWNER}/{name}"
-    for cache in _caches(env):
+    # The download folders of sentence-transformers and of the hub's library (their documentation).
+    home = Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
+    hub = Path(env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE") or home / "hub")
+    named = env.get("SENTENCE_TRANSFORMERS_HOME")
+    for cache in (Path(named), hub) if named else (hub,):
         model = cache / f"models--{whole.replace('/', '--')}"
         try:
             snapshot = model / "snapshots" / (model / "refs" / "main").read_text("utf-8").strip()
@@ -156,14 +160,6 @@ def _find_in_cache(name: str, env: Mapping[str, str]) -> Path | None:
         if weights and (snapshot / "config.json").is_file():
             return snapshot
     return None
-
-
-def _caches(env: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the download folders of the hub's library and sentence-transformers (their documentation)."""
-    home = Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
-    if named := env.get("SENTENCE_TRANSFORMERS_HOME"):
-        yield Path(named)
-    yield Path(env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE") or home / "hub")
 
 
 def _model_version(folder: Path) -> str:

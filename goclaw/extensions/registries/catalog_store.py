@@ -185,7 +185,7 @@ class CatalogStore:
                 raise ForeignName(f"{kind} {name} belongs to another publisher here")
             return _delete(connection, OWN, [(kind, name, version)])
 
-    def replace_catalog(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:
+    def replace_catalog(self, registry: str, listed: Iterable[CatalogRow], now: float, etag: str = "") -> TakenOver:
         """Store the whole catalogue of another registry: entries that are no longer listed are removed.
 
         Invalid entries, and versions with changed content, are left out; the stored version stays.
@@ -213,8 +213,7 @@ class CatalogStore:
             _insert(connection, registry, fresh, "")
             _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
-                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, '')",
-                (registry, now, "" if refused or changed else etag),
+                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, '')", (registry, now, "" if refused or changed else etag)
             )
         return TakenOver(len(read), (*refused, *changed), tuple(changed))
 

@@ -5,7 +5,7 @@ bounded: each page, their number, all of them together. `syncing` decides which 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +22,6 @@ from goclaw.errors import ConfigError
 from goclaw.extensions.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, pack
 from goclaw.extensions.registries.pages import (
     MAX_PAGE,
-    Entries,
     RegistryPage,
     Wanted,
     Wrapped,
@@ -48,7 +47,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 class RegistryCatalog:
     """All entries that a registry lists."""
 
-    listed: Entries
+    listed: Sequence[Wrapped]
     """`via` of each ends with the id of this registry, if it has one."""
     etag: str = ""
     refused: tuple[str, ...] = ()
@@ -111,7 +110,7 @@ class RegistryClient:
             size += sum(len(entry.document) for entry in page.entries)
             self._check_bounds(len(entries) + len(refused), size)
             if not page.cursor:
-                return RegistryCatalog(Entries(entries), "" if self._settings.is_public else tag, tuple(refused))
+                return RegistryCatalog(entries, "" if self._settings.is_public else tag, tuple(refused))
             if page.cursor in cursors or read > MAX_READ or len(cursors) == MAX_PAGES:
                 raise RegistryError(f"the registry {self._name} lists page after page without an end")
             cursors.append(page.cursor)

@@ -30,10 +30,8 @@ async def check_registries(loaded: Loaded) -> list[Finding]:
     if any(finding.verdict == "problem" for finding in found):
         return found
     async with open_client() as http:
-        asked = [
-            _ask_registry(name, settings, CatalogStore(path), http) for name, settings in config.registries.items()
-        ]
-        found += await asyncio.gather(*asked)
+        catalog = CatalogStore(path)
+        found += await asyncio.gather(*(_ask_registry(*each, catalog, http) for each in config.registries.items()))
         if "registry_server" in config.model_fields_set and config.registry_server.port:
             found.append(await _own_registry(config, http))
     return found
@@ -55,13 +53,8 @@ async def _ask_registry(
     clock = RealClock()
     known = await asyncio.to_thread(catalog.sync, name)
     fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"
-    once = settings.model_copy(
-        update={
-            "retry": RetrySettings(max=0),
-            "timeout": min(settings.timeout, REGISTRY_SECONDS),
-            "auth": settings.auth,
-        }
-    )
+    seconds = min(settings.timeout, REGISTRY_SECONDS)
+    once = settings.model_copy(update={"retry": RetrySettings(max=0), "timeout": seconds, "auth": settings.auth})
     try:
         await RegistryClient(name, once, http, clock).try_out()
     except RegistryError as error:

@@ -16,23 +16,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import printable
-from goclaw.extensions.registries.base import (
-    Entry,
-    EntryKind,
-    Package,
-    RemoteServer,
-    canonical,
-    digest,
-    entry_of,
-    values,
-)
+from goclaw.extensions.registries.base import EntryKind, Package, RemoteServer, canonical, digest, entry_of, values
 from goclaw.extensions.registries.catalog_store import CatalogRow
 
 MAX_PAGE = 5 << 19
@@ -78,31 +69,6 @@ class Wrapped:
     def unwrap(self) -> CatalogRow:
         """Return the same, parsed."""
         return CatalogRow(orjson.loads(self.document), self.published_at, self.latest, self.via)
-
-
-class Entries(Sequence[CatalogRow]):
-    """A sequence of entries, each parsed when it is accessed."""
-
-    def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
-        self._wrapped = tuple(wrapped)
-
-    def without(self, registry: str) -> "Entries":
-        """Return the same without entries that came through the registry with that id."""
-        return Entries([each for each in self._wrapped if registry not in each.via])
-
-    def __len__(self) -> int:
-        return len(self._wrapped)
-
-    @overload
-    def __getitem__(self, index: int) -> CatalogRow: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Entries": ...
-
-    def __getitem__(self, index: int | slice) -> "CatalogRow | Entries":
-        if isinstance(index, slice):
-            return Entries(self._wrapped[index])
-        return self._wrapped[index].unwrap()
 
 
 @record
@@ -194,16 +160,10 @@ def sorted_out(
 
 def shown_name(item: Any) -> str:
     """Return the name of an item for people, whatever its form."""
-    for inner in _levels(item):
-        if isinstance(name := inner.get("name"), str) and name:
+    for level in (item.get("document"), item.get("server"), item) if isinstance(item, Mapping) else ():
+        if isinstance(level, Mapping) and isinstance(name := level.get("name"), str) and name:
             return repr(name[:100])
     return "an entry without a name"
-
-
-def _levels(item: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(item, Mapping):
-        yield from (inner for key in ("document", "server") if isinstance(inner := item.get(key), Mapping))
-        yield item
 
 
 def _entry(item: Mapping[str, Any], registry: str, wanted: Wanted) -> Wrapped | None:
@@ -236,10 +196,6 @@ def _seconds(value: Any) -> float:
     return float(value) if usable else 0.0
 
 
-class _Unusable(ValueError):
-    """An address or a package that needs input from a person."""
-
-
 @disable_collection()
 def read_public_page(body: bytes, wanted: Wanted) -> RegistryPage:
     """Parse a page of `GET /v0/servers`.
@@ -268,10 +224,10 @@ def _public_entry(item: Mapping[str, Any], wanted: Wanted) -> Wrapped | None:
         "remotes": [each.model_dump() for each in _usable_sections(server.get("remotes"), _remote)],
         "packages": [each.model_dump() for each in _usable_sections(server.get("packages"), _package)],
     }
-    known: Entry = entry_of(entry)
+    document = canonical(entry_of(entry).document())
     when = official.get("published_at") or detail.get("release_date") or server.get("created_at")
     latest = official.get("is_latest", detail.get("is_latest"))
-    return Wrapped(canonical(known.document()), _epoch_seconds(when), latest is True)
+    return Wrapped(document, _epoch_seconds(when), latest is True)
 
 
 def _official(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -287,7 +243,7 @@ def _usable_sections(value: Any, read: Any) -> Iterator[Any]:
     for each in value if isinstance(value, list) else ():
         try:
             yield read(_section(each))
-        except ValueError:  # `_Unusable`, or an invalid section
+        except ValueError:  # it is invalid, or needs input from a person
             continue
 
 
@@ -304,15 +260,15 @@ def _remote(remote: Mapping[str, Any]) -> RemoteServer:
 def _package(package: Mapping[str, Any]) -> Package:
     kind = str(package.get("registry_type") or package.get("registry_name") or "")
     if kind in _HOMES and (home := package.get("registry_base_url")) and _host(home)[-2:] != _HOMES[kind]:
-        raise _Unusable("it is not where it would be looked for")
+        raise ValueError("it is not where it would be looked for")
     if _section(package.get("transport")).get("type", "stdio") != "stdio":
-        raise _Unusable("it does not speak over its standard streams")
+        raise ValueError("it does not speak over its standard streams")
     runtime = set(_arguments(package.get("runtime_arguments")))
     if kind in _HOMES and runtime - _HARMLESS:
-        raise _Unusable("it wants to be started in a way of its own")
+        raise ValueError("it wants to be started in a way of its own")
     identifier = str(package.get("identifier") or package.get("name") or "")
     if not kind or not identifier:
-        raise _Unusable("it does not say what it is")
+        raise ValueError("it does not say what it is")
     return Package(
         kind=kind,
         identifier=identifier,
@@ -338,20 +294,15 @@ def _arguments(value: Any) -> Iterator[str]:
             if text is not None:
                 yield text
             elif each.get("is_required"):
-                raise _Unusable("an argument has no value")
+                raise ValueError("an argument has no value")
         elif not isinstance(each.get("name"), str):
-            raise _Unusable("an argument has no name")
+            raise ValueError("an argument has no name")
         elif text is not None:
             yield f"{each.get('name')}={text}"
-        elif _is_bare(each):
-            yield str(each.get("name"))
+        elif not {"value_hint", "format", "choices", "placeholder", "variables"} & each.keys():
+            yield str(each.get("name"))  # a switch
         elif each.get("is_required"):
-            raise _Unusable("an argument has no value")
-
-
-def _is_bare(argument: Mapping[str, Any]) -> bool:
-    """Return whether it is a switch, without a value."""
-    return not {"value_hint", "format", "choices", "placeholder", "variables"} & argument.keys()
+            raise ValueError("an argument has no value")
 
 
 def _fill(text: str, variables: Mapping[str, Any]) -> str:
@@ -359,11 +310,11 @@ def _fill(text: str, variables: Mapping[str, Any]) -> str:
         variable = _section(variables.get(found[1]))
         said = variable.get("value") if variable.get("value") is not None else variable.get("default")
         if said is None or len(filling := str(said)) > MAX_FILLED:
-            raise _Unusable("nothing fills its template")
+            raise ValueError("nothing fills its template")
         return filling
 
     if len(text) > MAX_FILLED or text.count("{") > MAX_FILLED_COUNT:
-        raise _Unusable("it is too long")
+        raise ValueError("it is too long")
     return _TEMPLATE.sub(value, text)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 
@@ -175,20 +175,12 @@ def _remote(address: str) -> Mapping[str, Any]:
     return {"url": address, "headers": ["Authorization"]}
 
 
-class PublishClient(Protocol):
-    """The requests to a registry. Both raise `RegistryError`."""
-
-    async def publish(self, document: Mapping[str, Any]) -> bool: ...
-
-    async def withdraw(self, kind: EntryKind, name: str, version: str) -> bool: ...
-
-
 @dataclass(slots=True, eq=False)
 class Publisher:
     """The publisher for one registry."""
 
     registry: str
-    client: PublishClient
+    client: RegistryClient
     told: dict[str, str]
     """The stored fact about all registries (`FACT`), which is updated here."""
     ports: PublishPorts
@@ -205,7 +197,10 @@ class Publisher:
             before = dict(self.told)
             await self.publish_new()
             if self.told != before:
-                await self._remember()
+                try:
+                    await self.ports.facts.learn(FACT, self.told)
+                except StateError as error:
+                    log.warning("it could not be written down what the registry %s was told: %s", self.registry, error)
             await self.ports.clock.sleep(LOOK_SECONDS if self.ports.address() else ADDRESS_SECONDS)
 
     async def publish_new(self) -> None:
@@ -224,9 +219,8 @@ class Publisher:
             try:
                 await self._publish(each)
             except RegistryError as error:
-                pause = max(
-                    self.ports.config.registries[self.registry].sync_interval, min(error.retry_after or 0, MAX_PAUSE)
-                )
+                interval = self.ports.config.registries[self.registry].sync_interval
+                pause = max(interval, min(error.retry_after or 0, MAX_PAUSE))
                 self._again_at = self.ports.clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others
@@ -267,15 +261,8 @@ class Publisher:
     def _title(self, place: str) -> str:
         return f"{place} in the registry {self.registry}"
 
-    async def _remember(self) -> None:
-        try:
-            await self.ports.facts.learn(FACT, self.told)
-        except StateError as error:
-            log.warning("it could not be written down what the registry %s was told: %s", self.registry, error)
-
 
 def _remedy(each: OfferedDocument, error: RegistryError) -> str:
-    """Return the operator's remedy here."""
     if error.status == _CONFLICT and not each.is_made:
         return f"; give it another `version` ({each.place}.version)"
     if error.status == _FORBIDDEN and each.kind is EntryKind.TOOLSET:

@@ -14,7 +14,7 @@ from goclaw.common.config.mcp import McpClientSettings, PinnedTool
 from goclaw.common.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.common.core.clock import ago
 from goclaw.common.core.records import record
-from goclaw.extensions.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, RemoteServer, ToolEntry
+from goclaw.extensions.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, RemoteServer
 from goclaw.extensions.registries.catalog_store import CatalogStore, StoredEntry, Sync
 
 STREAMABLE = "streamable-http"
@@ -71,7 +71,6 @@ def resolve(
 def _choose(
     settings: FromRegistrySettings, registry: RegistrySettings, store: CatalogStore, now: float, place: str
 ) -> StoredEntry:
-    """Return the version to use."""
     name, sync = settings.registry, store.sync(settings.registry)
     versions = [each for kind in SERVING for each in store.versions(name, kind, settings.toolset)]
     if not versions:
@@ -114,17 +113,16 @@ def _pins(entry: Entry, about: str) -> Mapping[str, PinnedTool]:
     """Return the required definitions of the server's tools. For an MCP server the registry does not know them."""
     if entry.kind is EntryKind.TOOLSET and not entry.tools:
         raise RegistryError(f"{about} has no tools")
-    return {tool.name: _pin(tool) for tool in entry.tools}
-
-
-def _pin(tool: ToolEntry) -> PinnedTool:
-    return PinnedTool(
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        read_only=tool.read_only,
-        destructive=tool.destructive,
-    )
+    return {
+        tool.name: PinnedTool(
+            description=tool.description,
+            input_schema=tool.input_schema,
+            output_schema=tool.output_schema,
+            read_only=tool.read_only,
+            destructive=tool.destructive,
+        )
+        for tool in entry.tools
+    }
 
 
 def _is_usable(remote: RemoteServer) -> bool:

@@ -83,13 +83,7 @@ def problem_of(taken: TakenOver) -> str:
 
 
 async def sync_forever(
-    name: str,
-    settings: RegistrySettings,
-    store: CatalogStore,
-    *,
-    http: aiohttp.ClientSession,
-    clock: Clock,
-    tell: Tell,
+    name: str, settings: RegistrySettings, store: CatalogStore, *, http: aiohttp.ClientSession, clock: Clock, tell: Tell
 ) -> None:
     """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and report each result."""
     while True:
@@ -107,12 +101,7 @@ async def sync_forever(
 
 
 async def _sync_all(
-    registries: Mapping[str, RegistrySettings],
-    state: Path,
-    *,
-    http: aiohttp.ClientSession,
-    clock: Clock,
-    tell: Tell,
+    registries: Mapping[str, RegistrySettings], state: Path, *, http: aiohttp.ClientSession, clock: Clock, tell: Tell
 ) -> None:
     """Keep all registries in sync, each at its own pace. An unforeseen fault affects one registry only."""
     store = CatalogStore(state / FILE)
@@ -125,7 +114,8 @@ async def _sync_all(
 @disable_collection()
 def _take(store: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
     etag = mark + found.etag if found.etag and not found.refused else ""
-    taken = store.replace_catalog(name, found.listed.without(own), now, etag)
+    listed = (each.unwrap() for each in found.listed if own not in each.via)  # one at a time: parsed, it has no room
+    taken = store.replace_catalog(name, listed, now, etag)
     taken = TakenOver(taken.entries, (*found.refused, *taken.refused), taken.changed)
     if problem := problem_of(taken):
         store.record_try(name, now, problem)

@@ -7,7 +7,6 @@ command alone, as one argument: which program runs here, with which options, fil
 import asyncio
 import os
 import shutil
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +18,8 @@ from goclaw.common.config.tools import SshHost
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.approval.requests import Grounds
-from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, collect_output, shorten_line
+from goclaw.tools.builtin.exec_run import MAX_COMMAND, collect_output, shorten_line
 from goclaw.tools.builtin.text import encode
-from goclaw.tools.execution.compression.shortening import Shorten
 from goclaw.tools.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_off
 from goclaw.tools.execution.sandbox.layout import environment
@@ -68,10 +66,7 @@ class SshResult(Result):
     """What a remote command said."""
 
     host: str
-    output: Annotated[
-        str,
-        Field(description="Standard output and error, merged; of a long one head and tail."),
-    ]
+    output: Annotated[str, Field(description="Standard output and error, merged; of a long one head and tail.")]
     exit_code: int
 
     def text(self) -> str:
@@ -89,8 +84,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     place = f"{host.user}@{host.host}:{host.port}"
     states = {}
     for name, path in (("known_hosts", host.known_hosts), ("identity_file", host.identity_file)):
-        found = await asyncio.to_thread(_state_of, path)
-        states[name] = f"{path} {found}"
+        states[name] = f"{path} {await asyncio.to_thread(_state_of, path)}"
     known = {"host": place, "command": arguments.command, **states}
     return Grounds(
         facts={"host": place, **states},
@@ -132,19 +126,15 @@ async def ssh_exec(
     settings = _host(host, ctx)
     argv = await asyncio.to_thread(_argv, settings, command, ctx.workspace.root)
     seconds = timeout or ctx.config.tools.exec.timeout
-    ran = await _run(ctx, argv, seconds, shorten_line(command) if ctx.compress else None)
+    shorten = shorten_line(command) if ctx.compress else None
+    # With an environment of its own, as a tree that dies with the daemon.
+    async with open_off() as outside:
+        running = outside.run(SandboxCommand(argv, Path("/"), environment({})), Policy(Path("/")))
+        ran = await collect_output(ctx, running, seconds, shorten)
     if ran.code == _OF_SSH:
         said = ran.output.strip() or "it gave no reason"
         raise ToolError(f"ssh to {host} failed, or the command ended with exit code 255: {said}")
     return SshResult(host=host, output=ran.output, exit_code=ran.code)
-
-
-async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten: Shorten | None) -> Ran:
-    """Run ssh with an environment of its own, as a tree that dies with the daemon."""
-    what = SandboxCommand(argv, Path("/"), environment({}))
-    async with AsyncExitStack() as stack:
-        outside = await stack.enter_async_context(open_off())
-        return await collect_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
 
 
 def _host(name: str, ctx: ToolContext) -> SshHost:
@@ -166,7 +156,12 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     if program is None:
         raise ToolError("ssh is not installed (Debian, Ubuntu: apt install openssh-client)")
     for key, path in (("identity_file", host.identity_file), ("known_hosts", host.known_hosts)):
-        _check_file(key, path, workspace)
+        if not path.is_file():
+            raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) is not there")
+        if not os.access(path, os.R_OK):
+            raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) cannot be read")
+        if path.resolve().is_relative_to(workspace.resolve()):
+            raise ToolError(f"ssh_exec is not set up: {key} {path} lies in the workspace, where commands can change it")
     options = {
         **_FIXED,
         "UserKnownHostsFile": str(host.known_hosts),
@@ -177,15 +172,6 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     # The command is one word behind `--`, so a line feed or a dash in it adds no option of ssh.
     return (program, "-F", "none", "-T", *words, "--", host.host, command)
-
-
-def _check_file(key: str, path: Path, workspace: Path) -> None:
-    if not path.is_file():
-        raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) is not there")
-    if not os.access(path, os.R_OK):
-        raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) cannot be read")
-    if path.resolve().is_relative_to(workspace.resolve()):
-        raise ToolError(f"ssh_exec is not set up: {key} {path} lies in the workspace, where commands can change it")
 
 
 def _state_of(path: Path) -> str:

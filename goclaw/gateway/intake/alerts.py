@@ -142,11 +142,7 @@ class AlertDesk:
         await self._facts.learn(fact, value)
 
     async def _load(self) -> None:
-        """Read the faults that this process and others have reported.
-
-        Raises:
-            StateError: it cannot be read, and never was.
-        """
+        """Read the faults that were reported, here or elsewhere; raises StateError where none were ever read."""
         try:
             rows = await self._facts.facts(FACT)
             if "" in rows:
@@ -304,9 +300,7 @@ def _fitting(text: str) -> str:
 def _message(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return f"⚠ GoClaw needs you: {texts[0]}"
-    more = (
-        [f"- … and {len(texts) - MAX_ALERTS} more; `goclaw status --json` lists them"]
-        if len(texts) > MAX_ALERTS
-        else []
-    )
-    return "\n".join(["⚠ GoClaw needs you:", "", *(f"- {text}" for text in texts[:MAX_ALERTS]), *more])
+    lines = [f"- {text}" for text in texts[:MAX_ALERTS]]
+    if len(texts) > MAX_ALERTS:
+        lines.append(f"- … and {len(texts) - MAX_ALERTS} more; `goclaw status --json` lists them")
+    return "\n".join(["⚠ GoClaw needs you:", "", *lines])

@@ -39,7 +39,7 @@ from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
 from goclaw.conversation.questions.question_messages import fenced, parse_choice
-from goclaw.conversation.schedules.overview import overview
+from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.machine_faults import Outage
@@ -183,7 +183,9 @@ class Gateway:
             return await self.answer(
                 inbound, f"{limit} messages are already waiting (limits.queued_messages). Try /stop."
             )
-        if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
+        is_running = self.ports.engine.running(session) is not None
+        interrupts = is_running and await self.ports.sessions.queue_modes.of(session) == "interrupt"
+        if not await self.ports.engine.submit(inbound, interrupt=interrupts):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
 
@@ -343,12 +345,6 @@ class Gateway:
         if not await self.journal.knows(inbound.id):
             self._record_command(inbound, name, exists=True)
         return True
-
-    async def _interrupts(self, session: str) -> bool:
-        """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
-        if self.ports.engine.running(session) is None:
-            return False
-        return await self.ports.sessions.queue_modes.of(session) == "interrupt"
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self.ports.access.authorize(actor, "command.run", command).allowed

@@ -74,13 +74,7 @@ class SessionOwners:
     """Sessions by the questions that their owners were sent an answer to."""
 
     def __post_init__(self) -> None:
-        self.sessions.serve(
-            {
-                ACCEPT: self._accept_for,
-                PRESS: self._press_for,
-                STATUS: self._status_for,
-            }
-        )
+        self.sessions.serve({ACCEPT: self._accept_for, PRESS: self._press_for, STATUS: self._status_for})
 
     async def accept(self, inbound: Inbound) -> Acceptance:
         """Take a message in; returns as `Gateway.accept` does."""

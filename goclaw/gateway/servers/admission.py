@@ -7,7 +7,7 @@ users.json; the user's rights are looked up at every use. An address that shows 
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
@@ -86,24 +86,20 @@ class NotAdmitted(Exception):
         return web.Response(status=self.status, headers=self.headers)
 
 
+@dataclass(eq=False)
 class Admission:
     """The check of the callers of one way in."""
 
-    def __init__(
-        self,
-        tokens: Tokens,
-        clock: Clock,
-        audit: Callable[[AuditEntry], None],
-        entry: str,
-        limits: FailureLimits | None = None,
-    ) -> None:
-        """`entry`: the way in, as `Actor.entry` names it."""
-        self.tokens = tokens
-        self._audit = audit
-        self._entry = entry
-        self._limits = limits or FailureLimits()
-        self._failures = Failures(self._limits, clock)
-        self._without_token = Failures(self._limits, clock)
+    tokens: Tokens
+    clock: Clock
+    audit: Callable[[AuditEntry], None]
+    entry: str
+    """The way in, as `Actor.entry` names it."""
+    limits: FailureLimits = field(default_factory=FailureLimits)
+
+    def __post_init__(self) -> None:
+        self._failures = Failures(self.limits, self.clock)
+        self._without_token = Failures(self.limits, self.clock)
 
     async def admit(self, secret: str, address: str, *, device: bool = False) -> tuple[str, Token]:
         """Return the name of the token with this secret, and the token.
@@ -127,7 +123,7 @@ class Admission:
         """Count a caller's failed try, and return its refusal: 401 with `words`, or 429 after too many."""
         times, seconds = self._failures.note(address)
         self._record(address, times)
-        if times > self._limits.failures:
+        if times > self.limits.failures:
             again = {"Retry-After": str(int(seconds) + 1)}
             too_many = "too many attempts without a valid access token; wait a minute"
             return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, too_many)
@@ -135,24 +131,18 @@ class Admission:
 
     def _record(self, address: str, times: int) -> None:
         """Write a failed try into the log and the audit log: the first, and the one that is too much."""
-        if times in (1, self._limits.failures + 1):
+        if times in (1, self.limits.failures + 1):
             # Not each: a million attempts write no million lines.
             log.warning(
-                "a caller at %s (%s) has no valid access token: attempt %d within a minute", address, self._entry, times
+                "a caller at %s (%s) has no valid access token: attempt %d within a minute", address, self.entry, times
             )
-            self._audit(
-                AuditEntry(
-                    "client.attach", address, Actor("", self._entry), allowed=False, rule="no valid access token"
-                )
+            self.audit(
+                AuditEntry("client.attach", address, Actor("", self.entry), allowed=False, rule="no valid access token")
             )
 
 
 def shown_token(request: web.Request) -> str:
     """Return the token that a request shows; empty without one, or with more than one."""
-    return token_in(request.headers.getall("Authorization", []))
-
-
-def token_in(values: list[str]) -> str:
-    """Return the token in the values of `Authorization`; empty without one, or with more than one value."""
+    values = request.headers.getall("Authorization", [])
     found = BEARER.fullmatch(values[0]) if len(values) == 1 else None
     return found[1] if found else ""

@@ -9,13 +9,11 @@ A caller is an IP address, or the network prefix assigned to one customer. With 
 address, which is known once a head is complete; until then the proxy itself has no share.
 """
 
-import asyncio
 import ipaddress
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from aiohttp import hdrs, web
 
@@ -26,6 +24,8 @@ log = logging.getLogger(__name__)
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 NOWHERE = "somewhere"
 """The network of an address that is not an IP address."""
+FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
+"""Headers of a proxy, trusted or not: its caller may be anywhere."""
 MAX_FORWARDED = 2_000
 """Characters of the list of forwarded addresses that are looked at, from its end."""
 
@@ -41,14 +41,6 @@ class ConnectionLimits:
     """Let in beyond all others."""
 
 
-class Connection(Protocol):
-    """A connection of the HTTP library."""
-
-    @property
-    def transport(self) -> asyncio.Transport | None:
-        """Return the transport to close it by."""
-
-
 class Connections:
     """The open connections of one listener."""
 
@@ -56,14 +48,14 @@ class Connections:
         """`trusted`: networks of proxies that are trusted about their callers."""
         self._limits = limits
         self._trusted = trusted
-        self._waiting: dict[Connection, str] = {}
+        self._waiting: dict[web.RequestHandler, str] = {}
         """Those that wait, the longest first, each with the network that it counts for."""
-        self._open: dict[Connection, str] = {}
-        self._probes: set[Connection] = set()
+        self._open: dict[web.RequestHandler, str] = {}
+        self._probes: set[web.RequestHandler] = set()
         """Those that were let in for probes."""
         self._at_work: Counter[str] = Counter()
 
-    def came(self, connection: Connection, address: str) -> None:
+    def came(self, connection: web.RequestHandler, address: str) -> None:
         """Take a new connection, and close a waiting one if there is no room; itself if none waits."""
         caller = "" if self._is_trusted(address) else network_of(address)
         of_caller = [each for each, counts_for in self._waiting.items() if counts_for == caller]
@@ -79,25 +71,22 @@ class Connections:
                 return
         self._open[connection] = self._waiting[connection] = caller
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: web.RequestHandler) -> None:
         """Forget a connection that is closed."""
         self._open.pop(connection, None)
         self._waiting.pop(connection, None)
         self._probes.discard(connection)
 
     @contextmanager
-    def work(self, connection: Connection, caller: str, *, probe: bool) -> Iterator[bool]:
+    def work(self, connection: web.RequestHandler, caller: str, *, probe: bool) -> Iterator[bool]:
         """Yield whether a request may be answered; until the block ends its connection does not wait."""
         caller = network_of(caller)
         counts_for = self._waiting.pop(connection, None)
-        self._at_work[caller] += 1
         try:
-            room = self._at_work[caller] <= self._limits.per_caller and connection not in self._probes
-            yield probe or room
+            with count_one(self._at_work, caller):
+                room = self._at_work[caller] <= self._limits.per_caller and connection not in self._probes
+                yield probe or room
         finally:
-            self._at_work[caller] -= 1
-            if not self._at_work[caller]:
-                del self._at_work[caller]
             if connection in self._open and counts_for is not None:
                 self._waiting[connection] = counts_for
 
@@ -119,12 +108,25 @@ class Connections:
             found = found.ipv4_mapped
         return any(found in network for network in self._trusted)
 
-    def _close(self, connection: Connection, why: str) -> None:
+    def _close(self, connection: web.RequestHandler, why: str) -> None:
         log.debug("a connection was closed: %s", why)
         self.forget(connection)
         if connection.transport:
             # Not `close`: that would wait until the caller has taken what is written.
             connection.transport.abort()
+
+
+@contextmanager
+def count_one(counter: Counter[str], *names: str) -> Iterator[None]:
+    """Count each name once more until the block ends."""
+    counter.update(names)
+    try:
+        yield
+    finally:
+        counter.subtract(names)
+        for each in names:
+            if not counter[each]:
+                del counter[each]
 
 
 def network_of(address: str) -> str:

@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_network
 from typing import Any
@@ -37,6 +39,16 @@ SHUTDOWN_SECONDS = 5.0
 """Seconds a request gets to end at shutdown; its caller sends it again otherwise."""
 MAX_LOGGED = 200
 """Characters of a path in the log: strangers choose it."""
+_REASONS = {
+    400: "this request is malformed",
+    403: "pages of this origin may not call the API (`http.origins`)",
+    405: "this path does not accept this method",
+    408: "the body did not arrive in time",
+    413: "the body is too large",
+    421: "this server does not answer to this host name (`http.hosts`)",
+    503: "too many requests at once; try again later",
+}
+"""Reasons of refusals by their status, for programs."""
 
 
 @record
@@ -87,8 +99,17 @@ ENDING = web.AppKey("ending", asyncio.Event)
 
 def bare(refusal: web.HTTPException) -> web.Response:
     """Return a refusal without a body: nothing of the request is echoed."""
-    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return web.Response(status=refusal.status, headers={**HEADERS, **allow})
+    return web.Response(status=refusal.status, headers={**HEADERS, **allowed_methods(refusal)})
+
+
+def allowed_methods(refusal: web.HTTPException) -> dict[str, str]:
+    """Return the header with the methods of a path, where a refusal names them."""
+    return {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
+
+
+def explain(refusal: web.HTTPException, unknown_path: str) -> str:
+    """Return the reason of a refusal in words; `unknown_path`: that of 404."""
+    return {**_REASONS, 404: unknown_path}.get(refusal.status, "this request cannot be answered")
 
 
 def guarded(
@@ -112,36 +133,32 @@ def guarded(
     return application
 
 
+@dataclass(eq=False)
 class _Guard:
     """The checks of every request."""
 
-    def __init__(
-        self,
-        place: Endpoint,
-        caps: ListenerLimits,
-        rules: Sequence[PathRule],
-        connections: Connections,
-    ) -> None:
-        self._connections = connections
-        self._place = place
-        self._caps = caps
-        self._rules = rules
+    place: Endpoint
+    caps: ListenerLimits
+    rules: Sequence[PathRule]
+    connections: Connections
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
-        probe = request.path in self._place.probes
-        rule = next(rule for rule in self._rules if _concerns(rule, request))
-        if rule.body_bytes != self._caps.body_bytes:
+        probe = request.path in self.place.probes
+        # The end as the router sees it: a key in a path may have `/` as `%2F`, and with it the end of another path.
+        rules = (rule for rule in self.rules if request.rel_url.raw_path.endswith(rule.suffix))
+        rule = next(rule for rule in rules if request.path.startswith(rule.prefix))
+        if rule.body_bytes != self.caps.body_bytes:
             request = request.clone(client_max_size=rule.body_bytes)
-        if (caller := self._connections.caller_of(request)) != request.remote:
+        if (caller := self.connections.caller_of(request)) != request.remote:
             request = request.clone(remote=caller)
-        with self._connections.work(request.protocol, caller, probe=probe) as has_room:
+        with self.connections.work(request.protocol, caller, probe=probe) as has_room:
             try:
                 if not has_room:
                     raise web.HTTPServiceUnavailable
                 self._admit(request, rule.body_bytes)
-                with self._body_in_time(request, rule.body_seconds or self._caps.body_seconds):
+                with self._body_in_time(request, rule.body_seconds or self.caps.body_seconds):
                     response = await handler(request)
             except web.HTTPException as refusal:
                 response = rule.refused(refusal)
@@ -155,17 +172,15 @@ class _Guard:
     def _admit(self, request: web.Request, body_bytes: int) -> None:
         """Raise HTTPException for a request that is refused."""
         named = request.headers.getall("Host", [])
-        if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
+        if len(named) != 1 or not names_us(named[0], self.place.host, self.place.names):
             raise web.HTTPMisdirectedRequest
-        if not all(self._may_call(origin.lower(), named[0]) for origin in request.headers.getall("Origin", [])):
+        # A page may call that is configured, or that is our own and comes from the very host it calls.
+        host, origins = named[0].lower(), {each.lower() for each in request.headers.getall("Origin", [])}
+        own = (f"http://{host}", f"https://{host}") if self.place.has_page else ()
+        if not origins <= {*self.place.origins, *own}:
             raise web.HTTPForbidden
         if (request.content_length or 0) > body_bytes:
             raise web.HTTPRequestEntityTooLarge(body_bytes)
-
-    def _may_call(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may call: one that is configured, or our own, from the very host it calls."""
-        own = (f"http://{host.lower()}", f"https://{host.lower()}") if self._place.has_page else ()
-        return origin in self._place.origins or origin in own
 
     @contextmanager
     def _body_in_time(self, request: web.Request, seconds: float) -> Iterator[None]:
@@ -184,11 +199,6 @@ class _Guard:
             yield
         finally:
             timer.cancel()
-
-
-def _concerns(rule: PathRule, request: web.BaseRequest) -> bool:
-    # The end as the router sees it: a key in a path may have `/` as `%2F`, and with it the end of another path.
-    return request.path.startswith(rule.prefix) and request.rel_url.raw_path.endswith(rule.suffix)
 
 
 class _Connection(web.RequestHandler):
@@ -212,11 +222,7 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         if isinstance(exc, ConnectionError):
             log.debug(
@@ -269,24 +275,22 @@ async def _listen(
     manager = runner.server
     assert manager is not None  # noqa: S101 - since `setup`
     loop = asyncio.get_running_loop()
-
-    def connection() -> asyncio.Protocol:
-        return _Connection(
-            manager,
-            connections,
-            loop=loop,
-            keepalive_timeout=caps.head_seconds,
-            # An unused body is not read to its end.
-            lingering_time=0,
-            access_log=None,
-            max_line_size=caps.field_bytes,
-            max_field_size=caps.field_bytes,
-            max_headers=caps.fields,
-            read_bufsize=65_536,
-            # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
-            auto_decompress=False,
-        )
-
+    connection = partial(
+        _Connection,
+        manager,
+        connections,
+        loop=loop,
+        keepalive_timeout=caps.head_seconds,
+        # An unused body is not read to its end.
+        lingering_time=0,
+        access_log=None,
+        max_line_size=caps.field_bytes,
+        max_field_size=caps.field_bytes,
+        max_headers=caps.fields,
+        read_bufsize=65_536,
+        # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
+        auto_decompress=False,
+    )
     try:
         return await loop.create_server(connection, place.host, place.port, reuse_address=True)
     except OSError as error:
@@ -331,13 +335,6 @@ class HttpServer:
         self.port = 0
         """The port in use."""
 
-    def add_to(self, application: web.Application, routes: Routes) -> None:
-        """Add our own pages and the others'."""
-        for path, page in zip(PROBES, (self.health, self.ready), strict=True):
-            application.router.add_get(path, page)
-        for method, path, handler in routes.added:
-            application.router.add_route(method, path, handler)
-
     async def health(self, _: web.Request) -> web.StreamResponse:
         """Answer `/healthz`: any answer proves that the event loop runs."""
         return web.json_response({"status": "ok"}, headers=HEADERS)
@@ -371,6 +368,9 @@ async def open_http(
         has_page=config.http.web,
     )
     server, application = HttpServer(readiness), guarded(place, caps, rules=routes.rules)
-    server.add_to(application, routes)
+    for path, page in zip(PROBES, (server.health, server.ready), strict=True):
+        application.router.add_get(path, page)
+    for method, path, handler in routes.added:
+        application.router.add_route(method, path, handler)
     async with open_listener(place, application, caps) as server.port:
         yield server

@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, Protocol
 
@@ -21,7 +22,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.gateway.servers.admission import Admission, NotAdmitted, shown_token
-from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.connections import count_one, network_of
 from goclaw.gateway.servers.terminals import REMOTE_ENTRY
 
 MINUTE = 60.0
@@ -34,11 +35,9 @@ class Cookies(Protocol):
 
     def secret_in(self, request: web.Request) -> str:
         """Return the secret in a request's cookie; empty: it has none."""
-        ...
 
     def check(self, request: web.Request, secret: str) -> None:
         """Raise NotAdmitted (403) if the request does not come from our own page."""
-        ...
 
 
 @record
@@ -61,33 +60,23 @@ class ProgramLimits:
     """Requests in a minute; None: any number."""
 
 
+@dataclass(eq=False)
 class Programs:
     """Admission of programs on one way in."""
 
-    def __init__(
-        self,
-        admission: Admission,
-        access: Access,
-        audit: Callable[[AuditEntry], None],
-        clock: Clock,
-        limits: ProgramLimits | None = None,
-        right: Literal["session.read", "session.write"] = "session.write",
-        cookies: Cookies | None = None,
-    ) -> None:
-        """`right`: the right to their own session without which users may not come in.
+    admission: Admission
+    access: Access
+    audit: Callable[[AuditEntry], None]
+    clock: Clock
+    limits: ProgramLimits = field(default_factory=ProgramLimits)
+    right: Literal["session.read", "session.write"] = "session.write"
+    """The right to their own session without which users may not come in."""
+    cookies: Cookies | None = None
+    """Where a cookie counts as a token does; None: it does not."""
 
-        `cookies`: where a cookie counts as a token does; None: it does not.
-        """
-        self._admission = admission
-        self._access = access
-        self._audit = audit
-        self._clock = clock
-        self._limits = limits or ProgramLimits()
-        self._right = right
-        self._cookies = cookies
-        self._at_work: Counter[str] = Counter()
+    def __post_init__(self) -> None:
+        self._at_work, self._in_minute = Counter[str](), Counter[str]()
         self._minute = 0.0
-        self._in_minute: Counter[str] = Counter()
 
     async def admit(self, request: web.Request) -> Program:
         """Return the program that sends a request.
@@ -97,57 +86,52 @@ class Programs:
                 or requests.
         """
         secret, is_device = shown_token(request), False
-        if self._cookies and hdrs.AUTHORIZATION not in request.headers and (found := self._cookies.secret_in(request)):
-            self._cookies.check(request, found)
+        if self.cookies and hdrs.AUTHORIZATION not in request.headers and (found := self.cookies.secret_in(request)):
+            self.cookies.check(request, found)
             secret, is_device = found, True
-        name, token = await self._admission.admit(secret, network_of(request.remote or ""), device=is_device)
+        name, token = await self.admission.admit(secret, network_of(request.remote or ""), device=is_device)
         program = Program(name, token, actor_of(token))
         if rule := self.objection(program):
             entry = AuditEntry("client.attach", name, program.actor, request.remote or "", allowed=False, rule=rule)
-            self._audit(entry)
+            self.audit(entry)
             raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, f"the user of this token may not do this: {rule}")
         self._count_in_minute(program)
         return program
 
     def objection(self, program: Program) -> str:
         """Return why a program may not stay; empty: it may."""
-        if said := self._admission.tokens.objection(program.name, program.token):
+        if said := self.admission.tokens.objection(program.name, program.token):
             return said
         return self.missing_right(program.actor)
 
     def missing_right(self, actor: Actor) -> str:
         """Return why a user may not come in; empty: they may."""
-        return self._access.missing(actor, self._right, self.home(actor))
+        return self.access.missing(actor, self.right, self.home(actor))
 
     def home(self, actor: Actor) -> str:
         """Return the actor's own session."""
-        return self._access.session_for(actor, own_session(actor.key))
+        return self.access.session_for(actor, own_session(actor.key))
 
     @contextmanager
     def count(self, program: Program) -> Iterator[None]:
         """Count a request of the program until the block ends. Raises NotAdmitted: 429, too many are at work."""
-        if self._at_work[program.name] >= self._limits.at_once:
-            words = f"{self._limits.at_once} requests with this token are already running"
+        if self._at_work[program.name] >= self.limits.at_once:
+            words = f"{self.limits.at_once} requests with this token are already running"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"}, words)
-        self._at_work[program.name] += 1
-        try:
+        with count_one(self._at_work, program.name):
             yield
-        finally:
-            self._at_work[program.name] -= 1
-            if not self._at_work[program.name]:
-                del self._at_work[program.name]
 
     def _count_in_minute(self, program: Program) -> None:
-        if self._limits.per_minute is None:
+        if self.limits.per_minute is None:
             return
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if now >= self._minute + MINUTE:
             self._minute = now
             self._in_minute.clear()
         self._in_minute[program.name] += 1
-        if self._in_minute[program.name] > self._limits.per_minute:
+        if self._in_minute[program.name] > self.limits.per_minute:
             again = {"Retry-After": str(int(self._minute + MINUTE - now) + 1)}
-            words = f"a token may make {self._limits.per_minute} requests per minute"
+            words = f"a token may make {self.limits.per_minute} requests per minute"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, words)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from goclaw.channels.base import Handler, PathRule
 from goclaw.common.auth.access import Access
@@ -12,7 +12,6 @@ from goclaw.common.auth.web_logins import WebLogins
 from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import Actor, QuestionAsked
 from goclaw.common.core.records import record
 from goclaw.common.health.resources import DiskGauge
 from goclaw.common.health.samples import Samples
@@ -28,14 +27,6 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 
 if TYPE_CHECKING:
     from goclaw.durable.store.replicas import StoreUse
-
-
-class RouteGateway(ServingGateway, Protocol):
-    """The gateway as routes need it."""
-
-    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
-        """Return the open questions that an actor may answer now, in all sessions."""
-        ...
 
 
 @record
@@ -74,7 +65,7 @@ class RoutePorts:
     users: Users
     engine: Engine
     schedules: Schedules
-    gateway: RouteGateway
+    gateway: ServingGateway
     admission: Admission
     """Authenticates programs by their access tokens."""
     gauges: Gauges

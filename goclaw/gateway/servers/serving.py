@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
+from goclaw.common.core import wire
 from goclaw.common.core.bus import Following
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import (
@@ -32,45 +33,13 @@ from goclaw.common.core.events import (
     MessageStored,
     Notice,
     Outline,
+    QuestionAsked,
     StreamRestarted,
     TranscriptRow,
 )
 from goclaw.common.core.records import record
 from goclaw.common.core.replay_buffer import Numbered, Position
 from goclaw.common.core.supervise import background, ends_within
-from goclaw.common.core.wire import (
-    CLIENT_FRAME,
-    MAX_FRAME,
-    MAX_ROWS,
-    PROTOCOL,
-    SERVER_FRAME,
-    Accepted,
-    Ack,
-    ArtifactFrame,
-    AskArtifact,
-    AskFiles,
-    AskMemory,
-    AskOlder,
-    AskOutline,
-    AskRows,
-    AskSessions,
-    AskStatus,
-    Attach,
-    Attached,
-    ClientFrame,
-    Decide,
-    FilesReply,
-    MemoryFrame,
-    Older,
-    OutlineFrame,
-    Refused,
-    Rows,
-    Send,
-    ServerFrame,
-    SessionsReply,
-    Status,
-    event_frame,
-)
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.servers.event_coalescing import open_gathering
 from goclaw.memory.memory_queries import MemoryQuery
@@ -105,11 +74,11 @@ class Peer:
     """Returns why the person may not stay, whatever the session; empty: they may."""
     home: str = ""
     """The default session; empty: the client has to name one."""
-    rows: int = MAX_ROWS
+    rows: int = wire.MAX_ROWS
     """Rows that it gets in one frame at most, however many it asks for."""
 
 
-FrameText = Callable[[ServerFrame], Awaitable[str]]
+FrameText = Callable[[wire.ServerFrame], Awaitable[str]]
 """Returns a frame of one visit as the text that is sent. Called in the order of the frames."""
 Presenting = Callable[[Sequence[Numbered]], FrameText]
 """Returns the `FrameText` of a new visit, for the events that its client missed."""
@@ -138,52 +107,42 @@ class ServingGateway(GatewayPort, Protocol):
 
     def session_for(self, actor: Actor, session: str) -> str:
         """Return the session that `actor` gets for `session`; raise AccessDenied if it may not read that."""
-        ...
 
     def oversees(self, actor: Actor) -> bool:
         """Return whether `actor` may see faults of the daemon."""
-        ...
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
         """Yield the session's events from now on, or from `position` on if that is still known (`Bus.follow`)."""
-        ...
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
         """Note that `client` has shown everything up to event `number` of the session."""
-        ...
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first: as many as suit one frame."""
-        ...
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
         """Return the beginning of a stored artifact of the session, and whether there is more; of a deleted one, the
         reason."""
-        ...
 
     async def media_name(self, session: str, blob: str) -> str | None:
         """Return the name of a picture or file that a message of the session has; empty: it has no name; None: none
         has it."""
-        ...
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session's state without its rows, and where its last `last` messages begin."""
-        ...
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return the answer to a query about memory; raises AccessDenied or StateError."""
-        ...
 
 
 class Serving:
     """The connections of clients, until `end`."""
 
     def __init__(
-        self,
-        gateway: ServingGateway,
-        clock: Clock,
-        greeting: Callable[[], str],
-        presenting: Presenting | None = None,
+        self, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str], presenting: Presenting | None = None
     ) -> None:
         """`presenting`: how frames are written; None: as `core.wire` has them."""
         self._presenting = presenting
@@ -197,17 +156,17 @@ class Serving:
 
     async def serve(self, request: web.Request, visitor: Peer) -> web.WebSocketResponse:
         """Serve one client's connection, from its first frame to its last."""
-        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
+        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=wire.MAX_FRAME, timeout=GOODBYE_SECONDS)
         await connection.prepare(request)
         self._connections.add(connection)
         try:
             attach = await self._first_frame(connection, request.transport, visitor)
             if connection.closed:
                 return connection
-            if not isinstance(attach, Attach):
-                await _send(connection, Refused("the first frame must be `attach`"))
+            if not isinstance(attach, wire.Attach):
+                await _send(connection, wire.Refused("the first frame must be `attach`"))
             elif not attach.session.isprintable():
-                await _send(connection, Refused("a session key may not contain control characters"))
+                await _send(connection, wire.Refused("a session key may not contain control characters"))
             else:
                 await self._admit(connection, request.transport, attach, visitor)
             await connection.close()
@@ -217,7 +176,7 @@ class Serving:
 
     async def _first_frame(
         self, connection: web.WebSocketResponse, transport: asyncio.BaseTransport | None, visitor: Peer
-    ) -> ClientFrame | None:
+    ) -> wire.ClientFrame | None:
         """Return a client's first frame; None when it is gone, was too slow, or may not stay any more."""
         until = self._clock.monotonic() + ATTACH_SECONDS
         async with background(_receive(connection), "the first frame of a client") as receiving:
@@ -227,7 +186,7 @@ class Serving:
                     return None
                 if self._clock.monotonic() >= until:
                     reason = f"no `attach` within {ATTACH_SECONDS:g} s"
-                    await _dismiss(connection, transport, reason, Refused(reason))
+                    await _dismiss(connection, transport, reason, wire.Refused(reason))
                     return None
             return receiving.result()
 
@@ -243,7 +202,7 @@ class Serving:
         self,
         connection: web.WebSocketResponse,
         transport: asyncio.BaseTransport | None,
-        attach: Attach,
+        attach: wire.Attach,
         visitor: Peer,
     ) -> None:
         actor = visitor.actor_in(attach.session)
@@ -260,9 +219,9 @@ class Serving:
                 await self._attend(visit, attach)
             except DiskError as error:
                 # Its conversation cannot be read now; a terminal tries again by itself.
-                await _send(connection, Refused(error.fault.value))
+                await _send(connection, wire.Refused(error.fault.value))
 
-    async def _attend(self, visit: _Visit, attach: Attach) -> None:
+    async def _attend(self, visit: _Visit, attach: wire.Attach) -> None:
         session = visit.session
         now = await self._gateway.now(session)
         # No event can come between these two lines: later ones are followed.
@@ -272,14 +231,14 @@ class Serving:
             position = following.position
             if self._presenting is not None:
                 visit = replace(visit, write=self._presenting(following.missed))
-            attached = Attached(
+            attached = wire.Attached(
                 session,
                 history,
                 now,
                 list(self._gateway.commands(visit.actor)),
                 self._greeting(),
                 anew,
-                protocol=PROTOCOL,
+                protocol=wire.PROTOCOL,
                 epoch=position.epoch,
                 seen=position.number,
                 goes_on=following.goes_on,
@@ -306,14 +265,14 @@ class Serving:
         while (frame := await _receive(visit.connection)) is not None:
             if await self._turned_away(visit):
                 return
-            if isinstance(frame, Ack):
+            if isinstance(frame, wire.Ack):
                 self._gateway.acknowledge(visit.session, visit.client, frame.seen)
                 continue
             await room.acquire()
             # Beside the loop: a slow command must not delay /stop.
             answering = tasks.create_task(self._answer(visit, frame, tuple(sends)))
             answering.add_done_callback(lambda _: room.release())
-            if isinstance(frame, Send):
+            if isinstance(frame, wire.Send):
                 sends.add(answering)
                 answering.add_done_callback(sends.discard)
 
@@ -338,16 +297,14 @@ class Serving:
         return True
 
     async def _find_missing(
-        self, session: str, attach: Attach, following: Following
+        self, session: str, attach: wire.Attach, following: Following
     ) -> tuple[bool, list[MessageStored]]:
         """Return whether the rows that a client has were deleted, and those that it lacks."""
         if following.goes_on:
             return False, []
-        anew = attach.after > 0 and not await self._has(session, attach.after)
+        last = attach.after
+        anew = last > 0 and not await self._gateway.history(session, last - 1, 1, before=last + 1)
         return anew, list(await self._gateway.history(session, 0 if anew else attach.after, attach.limit))
-
-    async def _has(self, session: str, row: int) -> bool:
-        return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
 
     async def _show(self, visit: _Visit, events: AsyncIterator[Numbered], last: int) -> None:
         """Send events; a row already sent with the history is not sent twice, but ends its streamed text."""
@@ -359,81 +316,83 @@ class Serving:
                     continue
                 if isinstance(event, MessageStored) and event.row <= last:
                     event = StreamRestarted(event.turn, event.session, "complete")
-                await _send(visit.connection, event_frame(event, number, round(at, 2)), visit.write)
+                await _send(visit.connection, wire.event_frame(event, number, round(at, 2)), visit.write)
         await visit.connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
-    async def _answer(self, visit: _Visit, frame: ClientFrame, sends: Sequence[asyncio.Task[None]]) -> None:
+    async def _answer(self, visit: _Visit, frame: wire.ClientFrame, sends: Sequence[asyncio.Task[None]]) -> None:
         """Answer a frame; `sends` answer the client's messages before it."""
-        if sends and isinstance(frame, Send) and not frame.text.lstrip().startswith("/"):
+        if sends and isinstance(frame, wire.Send) and not frame.text.lstrip().startswith("/"):
             await ends_within(asyncio.gather(*sends, return_exceptions=True), self._clock, ORDER_SECONDS)
         try:
             answer = await self._answer_to(frame, visit)
         except (StateError, AccessDenied) as error:
-            answer = Refused(str(error), frame.id if isinstance(frame, Send | Decide) else "")
+            answer = wire.Refused(str(error), frame.id if isinstance(frame, wire.Send | wire.Decide) else "")
         await _send(visit.connection, answer, visit.write)
 
-    async def _answer_to(self, frame: ClientFrame, visit: _Visit) -> ServerFrame:
+    async def _answer_to(self, frame: wire.ClientFrame, visit: _Visit) -> wire.ServerFrame:
         actor, session = visit.actor, visit.session
         match frame:
-            case Send():
+            case wire.Send():
                 key = (actor.key, session, frame.id)
-                return Accepted(frame.id, await self._receipts.once(key, lambda: self._accept(frame, session, actor)))
-            case Decide():
+                return wire.Accepted(
+                    frame.id, await self._receipts.once(key, lambda: self._accept(frame, session, actor))
+                )
+            case wire.Decide():
                 answer = await self._gateway.decide(actor, frame.question, frame.answer)
-                return Accepted(frame.id, replace(answer, kind=AcceptKind.REPLY))
-            case AskSessions(agents=agents, after=after, limit=limit):
+                return wire.Accepted(frame.id, replace(answer, kind=AcceptKind.REPLY))
+            case wire.AskSessions(agents=agents, after=after, limit=limit):
                 found = await self._gateway.sessions(actor, agents=agents, after=after, limit=limit + 1)
-                return SessionsReply(list(found[:limit]), more=len(found) > limit)
-            case AskFiles():
-                return FilesReply(frame.begun, list(await self._gateway.files(actor, frame.begun)))
-            case AskStatus():
-                return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
-            case AskMemory():
+                return wire.SessionsReply(list(found[:limit]), more=len(found) > limit)
+            case wire.AskFiles():
+                return wire.FilesReply(frame.begun, list(await self._gateway.files(actor, frame.begun)))
+            case wire.AskStatus():
+                return wire.Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
+            case wire.AskMemory():
                 question = MemoryQuery(frame.order, frame.query, frame.user, frame.everybody, frame.limit, frame.wanted)
-                return MemoryFrame(dict(await self._gateway.memory(actor, question)))
-            case Attach() | Ack():
-                return Refused("already attached; open another connection")
-            case AskOlder():
+                return wire.MemoryFrame(dict(await self._gateway.memory(actor, question)))
+            case wire.Attach() | wire.Ack():
+                return wire.Refused("already attached; open another connection")
+            case wire.AskOlder():
                 older = replace(frame, limit=min(frame.limit, visit.visitor.rows))
                 return await self._answer_query(older, self._gateway.session_for(actor, session))
             case _:
                 return await self._answer_query(frame, self._gateway.session_for(actor, session))
 
-    async def _answer_query(self, frame: AskOlder | AskRows | AskOutline | AskArtifact, session: str) -> ServerFrame:
+    async def _answer_query(
+        self, frame: wire.AskOlder | wire.AskRows | wire.AskOutline | wire.AskArtifact, session: str
+    ) -> wire.ServerFrame:
         match frame:
-            case AskOlder():
-                return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
-            case AskRows():
-                return Rows(list(await self._gateway.transcript(session, frame.after)))
-            case AskOutline():
-                return OutlineFrame(await self._gateway.outline(session, frame.last))
-            case AskArtifact():
-                return ArtifactFrame(frame.blob, *await self._gateway.artifact(session, frame.blob))
+            case wire.AskOlder():
+                return wire.Older(
+                    frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before))
+                )
+            case wire.AskRows():
+                return wire.Rows(list(await self._gateway.transcript(session, frame.after)))
+            case wire.AskOutline():
+                return wire.OutlineFrame(await self._gateway.outline(session, frame.last))
+            case wire.AskArtifact():
+                return wire.ArtifactFrame(frame.blob, *await self._gateway.artifact(session, frame.blob))
 
-    async def _accept(self, frame: Send, session: str, actor: Actor) -> Acceptance:
-        inbound = Inbound(
-            id=f"socket:{frame.id}",
-            actor=actor,
-            session=session,
-            text=frame.text,
-            address=Address(LOCAL, session),
-            received_at=self._clock.now(),
-        )
-        return await self._gateway.accept(inbound)
+    async def _accept(self, frame: wire.Send, session: str, actor: Actor) -> Acceptance:
+        identity, address = f"socket:{frame.id}", Address(LOCAL, session)
+        return await self._gateway.accept(Inbound(identity, actor, session, frame.text, address, self._clock.now()))
 
 
-def _denial(rule: str) -> Refused:
-    return Refused(f"denied: {rule}", rule=rule)
+def _denial(rule: str) -> wire.Refused:
+    return wire.Refused(f"denied: {rule}", rule=rule)
 
 
-async def _send(connection: web.WebSocketResponse, frame: ServerFrame, write: FrameText | None = None) -> None:
+async def _send(connection: web.WebSocketResponse, frame: wire.ServerFrame, write: FrameText | None = None) -> None:
     if not connection.closed:
         with suppress(ConnectionError):  # a client that went away in mid-frame; its reader notices
-            await connection.send_str(SERVER_FRAME.to_json(frame) if write is None else await write(frame))
+            await connection.send_str(wire.SERVER_FRAME.to_json(frame) if write is None else await write(frame))
 
 
 async def _dismiss(
-    connection: web.WebSocketResponse, transport: asyncio.BaseTransport | None, reason: str, refused: Refused | None
+    connection: web.WebSocketResponse,
+    transport: asyncio.BaseTransport | None,
+    reason: str,
+    refused: wire.Refused | None,
 ) -> None:
     """Close a connection against its client's will."""
     try:
@@ -446,15 +405,15 @@ async def _dismiss(
             transport.abort()  # it does not read what we say
 
 
-async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
+async def _receive(connection: web.WebSocketResponse) -> wire.ClientFrame | None:
     """Return the next frame; None when the client is gone."""
     async for message in connection:
         if message.type is not WSMsgType.TEXT:
             continue
         try:
-            return CLIENT_FRAME.from_json(message.data)
+            return wire.CLIENT_FRAME.from_json(message.data)
         except ValidationError as error:
-            await _send(connection, Refused(f"not a frame: {error.errors()[0]['msg']}"))
+            await _send(connection, wire.Refused(f"not a frame: {error.errors()[0]['msg']}"))
     return None
 
 
@@ -481,18 +440,15 @@ class IdempotencyCache:
         self._given[key] = asyncio.get_running_loop().create_future()
         try:
             acceptance = await take()
-        except BaseException as error:
-            self._fail(key, error)
+        except Exception as error:
+            failed = self._given.pop(key)
+            failed.set_exception(error)
+            failed.exception()  # the task may end without a waiter
+            raise
+        except BaseException:
+            self._given.pop(key).cancel()
             raise
         self._given[key].set_result(acceptance)
         for old in [old for old, given in self._given.items() if given.done()][:-MAX_RECEIPTS]:
             del self._given[old]
         return acceptance
-
-    def _fail(self, key: Hashable, error: BaseException) -> None:
-        given = self._given.pop(key)
-        if isinstance(error, Exception):
-            given.set_exception(error)
-            given.exception()  # the task may end without a waiter
-        else:
-            given.cancel()

@@ -10,7 +10,6 @@ import socket
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,25 +40,18 @@ async def open_socket(
     Raises:
         StateError: others could put their own socket into its place.
     """
+
+    async def serve() -> None:
+        await _first_client(listening)
+        await asyncio.to_thread(import_module, "goclaw.gateway.servers.terminals")
+        from goclaw.gateway.servers.terminals import serve_owner
+
+        async with serve_owner(listening, gateway, clock, greeting, link):
+            await asyncio.get_running_loop().create_future()
+
     with bound_socket(path) as listening:
-        serve = partial(_serve, listening, gateway, clock, greeting, link)
         async with background(run_with_restarts("terminals", serve, clock), "terminals"):
             yield
-
-
-async def _serve(
-    listening: socket.socket,
-    gateway: "ServingGateway",
-    clock: Clock,
-    greeting: Callable[[], str],
-    link: Callable[[str], Awaitable[str]] | None,
-) -> None:
-    await _first_client(listening)
-    await asyncio.to_thread(import_module, "goclaw.gateway.servers.terminals")
-    from goclaw.gateway.servers.terminals import serve_owner
-
-    async with serve_owner(listening, gateway, clock, greeting, link):
-        await asyncio.get_running_loop().create_future()
 
 
 async def _first_client(listening: socket.socket) -> None:

@@ -27,7 +27,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.wire import LINK_PATH, PATH
 from goclaw.errors import StateError
 from goclaw.gateway.servers.admission import Admission, NotAdmitted, shown_token
-from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.connections import count_one, network_of
 from goclaw.gateway.servers.serving import Peer, Serving, ServingGateway
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class ConnectionPlaces:
     @contextmanager
     def reserve(self, token: str, address: str) -> Iterator[bool]:
         """Yield whether there is room for one more connection, which is counted until the block ends."""
-        bounds, both = self._bounds, (token, address)
+        bounds = self._bounds
         if (
             self._open.total() >= 2 * bounds.in_all
             or self._open[token] >= bounds.per_token
@@ -66,14 +66,8 @@ class ConnectionPlaces:
         ):
             yield False
             return
-        self._open.update(both)
-        try:
+        with count_one(self._open, token, address):
             yield True
-        finally:
-            self._open.subtract(both)
-            for each in both:
-                if not self._open[each]:
-                    del self._open[each]
 
 
 class RemoteTerminals:
@@ -141,7 +135,8 @@ async def serve_owner(
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
         _demand_owner(request)
-        return await serving.serve(request, Peer(_owner, _always_welcome))
+        # No objection: the owner's rights may change, but not the access to the own machine.
+        return await serving.serve(request, Peer(_owner, lambda: ""))
 
     async def make_link(request: web.Request) -> web.Response:
         _demand_owner(request)
@@ -151,13 +146,10 @@ async def serve_owner(
             return web.Response(text=str(error), status=HTTPStatus.CONFLICT)
         return web.Response(text=url)
 
-    async def end(_: web.Application) -> None:
-        await serving.end()
-
     application = web.Application()
     application.router.add_get(PATH, serve)
     application.router.add_post(LINK_PATH, make_link)
-    application.on_shutdown.append(end)
+    application.on_shutdown.append(lambda _: serving.end())
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -172,20 +164,10 @@ def _owner(session: str) -> Actor:
 
 
 def _demand_owner(request: web.Request) -> None:
-    if _peer_uid(request) != os.getuid():
-        raise web.HTTPForbidden(text="this socket belongs to another user")
-
-
-def _peer_uid(request: web.Request) -> int:
-    """Return the uid of the process at the other end, from the kernel (unix(7), SO_PEERCRED)."""
-    transport = request.transport
-    if transport is None:
-        return -1
-    peer: socket.socket = transport.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
-
-
-def _always_welcome() -> str:
-    """Return no objection: the owner's rights may change, but not the access to the own machine."""
-    return ""
+    """Refuse another user's process: the kernel knows the uid of the one at the other end (unix(7), SO_PEERCRED)."""
+    if request.transport is not None:
+        peer: socket.socket = request.transport.get_extra_info("socket")
+        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", credentials)[1] == os.getuid():
+            return
+    raise web.HTTPForbidden(text="this socket belongs to another user")

@@ -22,7 +22,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
 from goclaw.common.net import open_client
 from goclaw.common.net.client import KEY_REFUSED, PASSING, parse_retry_after, quoted_error, read_whole
-from goclaw.common.net.ollama import OllamaServer, PulledModel, ollama_url, probe
+from goclaw.common.net.ollama import ollama_url, probe
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import Embedder, EmbedderPart, in_batches, prefixes, prepare, quantise
 
@@ -148,7 +148,10 @@ class OllamaEmbedder:
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
         """See `base.Embedder`."""
         if self._clock.monotonic() - self._looked >= LOOKED_AT_EVERY:
-            await self._check_approval()
+            try:
+                await self.find_version()
+            except ConfigError as error:
+                raise EmbeddingError(str(error), retry_after=PATIENCE) from None  # it was there when we began
         before = self._prefixes.query if query else self._prefixes.document
         found: list[bytes] = []
         for batch in in_batches(texts, OLLAMA_BATCH):
@@ -157,12 +160,6 @@ class OllamaEmbedder:
             vectors = answer.get("embeddings") if isinstance(answer, dict) else None
             found += await as_bytes(self._server.name, vectors, len(batch))
         return found
-
-    async def _check_approval(self) -> None:
-        try:
-            await self.find_version()
-        except ConfigError as error:
-            raise EmbeddingError(str(error), retry_after=PATIENCE) from None  # it was there when we began
 
     async def find_version(self) -> None:
         """Find the version of the model.
@@ -213,13 +210,11 @@ async def find_ollama(config: Config) -> str:
     """Return the usual model, else the newest that embeds, if an Ollama answers within a second and has one."""
     async with open_client() as http:
         there = await probe(http, ollama_url(config.providers.get(OLLAMA_KIND, ProviderSettings())))
-    model = there and (there.find(USUAL_OLLAMA_MODEL) or there.for_embedding() or _by_name(there))
+    if there is None:
+        return ""
+    by_name = (each for each in there.models if not each.capabilities and EMBEDDING_NAMES.search(each.name))
+    model = there.find(USUAL_OLLAMA_MODEL) or there.for_embedding() or next(by_name, None)
     return f"{OLLAMA_KIND}:{model.name.removesuffix(':latest')}" if model else ""
-
-
-def _by_name(there: OllamaServer) -> PulledModel | None:
-    silent = (model for model in there.models if not model.capabilities)
-    return next((model for model in silent if EMBEDDING_NAMES.search(model.name)), None)
 
 
 OLLAMA = EmbedderPart(OLLAMA_KIND, find_ollama, open_ollama)

@@ -20,8 +20,8 @@ class WordsEmbedder:
     def __init__(
         self, name: str = "words", synonyms: Iterable[Iterable[str]] = (), *, batch: int = 8, size: int = 256
     ) -> None:
-        self._name = name
-        self._batch = batch
+        self.name = name
+        self.batch = batch
         self._size = size
         self._meanings = {word.casefold(): number for number, group in enumerate(synonyms) for word in group}
         self.asked: list[Sequence[str]] = []
@@ -31,14 +31,6 @@ class WordsEmbedder:
         self.answers = asyncio.Event()
         """Cleared: no call returns until it is set."""
         self.answers.set()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def batch(self) -> int:
-        return self._batch
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
         self.asked.append(tuple(texts))
@@ -52,6 +44,6 @@ class WordsEmbedder:
         for word in set(_WORD.findall(text.casefold())):
             meaning = f"#{self._meanings[word]}" if word in self._meanings else word
             # Of another name, a word has another direction: vectors of two models cannot be compared.
-            digest = hashlib.sha256(f"{self._name} {meaning}".encode()).digest()
+            digest = hashlib.sha256(f"{self.name} {meaning}".encode()).digest()
             vector[int.from_bytes(digest[:4], "big") % self._size] += 1.0
         return quantise(vector)

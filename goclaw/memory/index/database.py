@@ -163,14 +163,11 @@ class IndexFile:
 
     async def close(self) -> None:
         """Wait for running work, and close."""
-        await self._close_connections()
-        self._writing.shutdown(wait=False)
-        self._reading.shutdown(wait=False)
-
-    async def _close_connections(self) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._reading, self._close_reader)
         await loop.run_in_executor(self._writing, self._close_writer)
+        self._writing.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
 
     def _opened_writer(self) -> sqlite3.Connection:
         if self._writer is None:
@@ -370,8 +367,7 @@ async def rebuild_beside(index: IndexFile, path: Path, fill: Callable[[IndexFile
 
 def discard_unfinished(path: Path) -> None:
     """Remove the rest of an interrupted rebuild; `path` is the path of the current index."""
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + BESIDE + suffix).unlink(missing_ok=True)
+    _discard(path.with_name(path.name + BESIDE))
 
 
 async def _copy_vectors(index: IndexFile, fresh: IndexFile) -> None:

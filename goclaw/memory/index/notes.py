@@ -35,6 +35,7 @@ _PASSAGE = """
 INSERT INTO note_passages (place, row, turn, first, last, told, speaker, words, asks, heading, text, extra, parts)
 VALUES (?, 0, '', ?, ?, ?, '', ?, 0, ?, ?, ?, ?)
 """
+_ANY_PASSAGE = "SELECT 1 FROM note_passages WHERE place BETWEEN ? AND ? LIMIT 1"
 _FINISH = """
 UPDATE note_documents SET sha256 = ?, (passages, words) =
     (SELECT count(*), coalesce(sum(words), 0) FROM note_passages WHERE place BETWEEN ? AND ?) WHERE id = ?
@@ -160,7 +161,7 @@ def _put(connection: sqlite3.Connection, workspace: str, document: IndexedNote, 
         [(chunk.start, chunk.end, place) for place, chunk in new.items() if place in old and chunk != old[place]],
     )
     behind = (place_of(number, end), places_of(number)[1])
-    if end < len(document.passages) or _standing_any(connection, *behind):
+    if end < len(document.passages) or connection.execute(_ANY_PASSAGE, behind).fetchone():
         return False
     _set_time(connection, number, version.modified)
     connection.execute(_FINISH, (document.sha256, *places_of(number), number))
@@ -176,11 +177,6 @@ def _standing(connection: sqlite3.Connection, first: int, last: int) -> dict[int
         "SELECT place, first, last, heading, text FROM note_passages WHERE place BETWEEN ? AND ?", (first, last)
     )
     return {place: Chunk(*row) for place, *row in rows}
-
-
-def _standing_any(connection: sqlite3.Connection, first: int, last: int) -> bool:
-    rows = connection.execute("SELECT 1 FROM note_passages WHERE place BETWEEN ? AND ? LIMIT 1", (first, last))
-    return next(rows, None) is not None
 
 
 def _text_of(chunk: Chunk | None) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ results are cut, so that no other user's hits take their room.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 from typing import Literal
 
 from goclaw.common.core.records import record
@@ -180,7 +181,7 @@ class Scope:
 
     def has(self, place: int) -> bool:
         """Return whether the place belongs to it."""
-        number = bisect_right(self.ranges, place, key=_first) - 1
+        number = bisect_right(self.ranges, place, key=itemgetter(0)) - 1
         return (
             number >= 0
             and place <= self.ranges[number][1]
@@ -203,10 +204,6 @@ class Scope:
 
 
 NO_PLACES = Scope((), 0, 0)
-
-
-def _first(span: tuple[int, int]) -> int:
-    return span[0]
 
 
 def merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -215,7 +215,6 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
 
 
 def _write(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
-    """Write the passages of a message."""
     result = said.role == "tool_result"
     text = said.text[:RESULT_CHARACTERS] if result else said.text
     parts = [(0, len(text))] if result else split_message(text)
@@ -371,11 +370,9 @@ def _find_places(connection: sqlite3.Connection, who: str, places: Sequence[tupl
             yield from chain.from_iterable(connection.execute(found, (number, first, last)).fetchall())
 
 
-def _of_turn(connection: sqlite3.Connection, turn: str) -> Iterator[int]:
+def _of_turn(connection: sqlite3.Connection, turn: str) -> list[int]:
     """Return the places of a turn, and of the agents that work in it."""
     root = turn.partition(AGENT_TURN)[0]
     agents = (f"{root}{AGENT_TURN}", f"{root}{AGENT_TURN[:-1]};")  # the character after ":"
-    for (place,) in connection.execute(
-        "SELECT place FROM talk_passages WHERE turn = ? OR (turn >= ? AND turn < ?)", (root, *agents)
-    ):
-        yield place
+    found = "SELECT place FROM talk_passages WHERE turn = ? OR (turn >= ? AND turn < ?)"
+    return [place for (place,) in connection.execute(found, (root, *agents))]

@@ -20,7 +20,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.health.readiness import Probe
 from goclaw.common.health.resources import DiskGauge
 from goclaw.common.net import open_client
-from goclaw.conversation.compaction.flush import works_alone
+from goclaw.conversation.compaction.maintenance import works_alone
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.turns.stuck import StuckTurns
 from goclaw.durable.engine.journal import Journal

@@ -56,12 +56,12 @@ from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.file_writer import file_writer
+from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.errors import StateError, ToolError
 from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
-from goclaw.memory.transcript_indexer import TranscriptSource
 from goclaw.program.app.sessions import SessionParts
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
@@ -166,7 +166,7 @@ async def open_environment(
     users: Users,
     clock: Clock,
     record: TaskRecord | None = None,
-    feed: TranscriptSource | None = None,
+    feed: TranscriptFeed | None = None,
     facts: Facts | None = None,
     shared: "SharedFiles | None" = None,
     furnish: Furnish | None = None,

@@ -37,7 +37,7 @@ from goclaw.common.health.samples import Samples
 from goclaw.common.workspace import PathCompleter
 from goclaw.conversation.schedules.configured import follow_configuration
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.sessions.media_sweep import MediaSweep
+from goclaw.conversation.sessions.forgetting import MediaSweep
 from goclaw.conversation.turns.status import greeting
 from goclaw.durable.engine.machine_faults import ClockChange
 from goclaw.durable.engine.outbox import Outbox

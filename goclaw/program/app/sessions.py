@@ -14,11 +14,9 @@ from goclaw.conversation.agent.kinds import Kinds
 from goclaw.conversation.agent.limits import rules_of
 from goclaw.conversation.agent.prompt import SystemPrompt
 from goclaw.conversation.compaction.compacting import Compactor
-from goclaw.conversation.compaction.flush import Flush
-from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
+from goclaw.conversation.compaction.maintenance import Checkpoints, Flush, MaintenanceQueue
 from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
-from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.heartbeat import Heartbeat
 from goclaw.conversation.schedules.quiet_hours import QuietHours
@@ -26,19 +24,17 @@ from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.conversation.sessions.forgetting import Codes, Forgetter
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.models import DemoTurns, Models
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
-from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.agents import Agents
-from goclaw.conversation.turns.answers import InterimTexts
+from goclaw.conversation.turns.answers import InterimTexts, UnattendedTurns
 from goclaw.conversation.turns.attachments import Attachments
 from goclaw.conversation.turns.costs import BackgroundCosts, Costs
-from goclaw.conversation.turns.demo_turns import DemoTurns
 from goclaw.conversation.turns.external_runs import ExternalRuns
 from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
@@ -52,8 +48,8 @@ from goclaw.conversation.turns.turn_context import (
     SessionPorts,
     SessionStore,
     TurnContext,
+    WindowShortage,
 )
-from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
@@ -196,7 +192,7 @@ class SessionParts:
         self.external_runs = ExternalRuns(
             context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
         )
-        shortage = self._shortage = WindowShortage(context.budget, self.agents_for.model)
+        shortage = self._shortage = WindowShortage(context)
         self.inspection = SessionInspection(
             context, self.agents, self.pauses, shortage, self.summary_retries, self.teams
         )

@@ -26,7 +26,7 @@ registry exists, and for a tool that is gone, a tag allows nothing.
 Scheduling. The calls of one answer run at the same time unless their declared accesses conflict (`scheduling`): those
 keep the answer's order, even while they wait for hooks or a person. Between sessions only a running write excludes
 another write of the same place. Each call has one result; a /stop gives the unfinished ones an error, and
-`goclaw.conversation.agent.context.repair` shows the model all of them in its own order.
+`goclaw.conversation.agent.context.model_messages` shows the model all of them in its own order.
 
 Approvals: `goclaw.tools.approval`. The dispatcher checks that an approval is still valid before and after the intent is
 written.

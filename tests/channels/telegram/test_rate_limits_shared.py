@@ -14,9 +14,9 @@ from goclaw.common.config.schema import TelegramSettings
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Delivery
+from goclaw.durable.store.postgres.channel_processes import NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.ownership import STALL_SECONDS
-from goclaw.durable.store.postgres.replica_share import NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
 from goclaw.errors import DeliveryError
 from tests.acceptance.waiting import clock as real
 from tests.acceptance.waiting import eventually

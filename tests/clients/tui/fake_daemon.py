@@ -94,6 +94,9 @@ class FakeGateway:
 
     # What the server asks
 
+    async def answerable(self, actor: Actor) -> list[QuestionAsked]:
+        return []
+
     async def accept(self, inbound: Inbound) -> Acceptance:
         if inbound.text in self.refuses:
             raise StateError("no room for more")

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from goclaw.common.config.agents import AgentsSettings
-from goclaw.common.config.exports import ExportedToolSettings, ExportSettings, list_publications
+from goclaw.common.config.exports import ExportedToolSettings, ExportSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.selection import Toolsets
 
@@ -109,12 +109,10 @@ def test_published_is_what_has_to_be_offered_for_others_to_use_it() -> None:
             "tools": {"sets": {"docs": ["read"]}, "publish": {"docs": {"publish_to": ["corp"]}}},
         }
     )
-    assert list_publications(config.agents.exports) == ("set:main/own", "set:planner/planning")
-    assert list_publications(config.agents.exports, config.tools.publish)[-1] == "set:docs"
-    assert [(each.name, each.place) for each in config.publications] == [
-        ("own", "agents.main.exports.own"),
-        ("team/planning", "agents.kinds.planner.exports.planning"),
-        ("docs", "tools.publish.docs"),
+    assert [(each.word, each.name, each.place) for each in config.publications] == [
+        ("set:main/own", "own", "agents.main.exports.own"),
+        ("set:planner/planning", "team/planning", "agents.kinds.planner.exports.planning"),
+        ("set:docs", "docs", "tools.publish.docs"),
     ]
 
 

@@ -19,8 +19,8 @@ from goclaw.common.core.messages import (
     join,
     outside_sources,
 )
+from goclaw.conversation.agent.context.model_messages import TOKENS, ContentMarkers, count_of
 from goclaw.conversation.agent.context.summary import format_message
-from goclaw.conversation.agent.context.untrusted_content import TOKENS, ContentMarkers, count_of
 from goclaw.conversation.agent.context.window import Window
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of

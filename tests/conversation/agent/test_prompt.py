@@ -11,7 +11,7 @@ from goclaw.common.core.events import Actor, Address, Inbound
 from goclaw.common.workspace import ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT
 from goclaw.conversation.agent import prompt as prompts
-from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.agent.context.model_messages import MarkKind
 from goclaw.conversation.agent.prompt import (
     BASE,
     FILES,

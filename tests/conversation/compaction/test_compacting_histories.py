@@ -5,7 +5,7 @@ from typing import Any
 
 from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.conversation.agent.context.compaction import Summarizer
-from goclaw.conversation.agent.context.repair import repair
+from goclaw.conversation.agent.context.model_messages import repair
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import ScriptedModel
 from tests.harness import Answer, Core, GivenModels, World

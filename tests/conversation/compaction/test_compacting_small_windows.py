@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.conversation.compaction.flush import SYSTEM as NOTES
+from goclaw.conversation.compaction.maintenance import SYSTEM as NOTES
 from tests.conversation.sessions.small_windows import MOST_BREAKS, TURNS, Lived, live, pieces
 
 

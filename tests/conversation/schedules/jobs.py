@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from goclaw.common.core.events import Address
-from goclaw.conversation.schedules.jobs import Job, StoredJob
-from goclaw.conversation.schedules.recurrence import AnyRecurrence, Interval, Once
+from goclaw.conversation.schedules.jobs import AnyRecurrence, Interval, Job, Once, StoredJob
 from tests.harness import HERE, PATIENCE, Core, World, before_the_next_look
 from tests.lanes import LONG
 from tests.on_postgres import URL

@@ -9,8 +9,7 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Actor, Address
 from goclaw.common.core.messages import AssistantMessage, ToolCall
 from goclaw.common.specs import Confirmation
-from goclaw.conversation.schedules.jobs import TaskOptions
-from goclaw.conversation.schedules.recurrence import Cron
+from goclaw.conversation.schedules.jobs import Cron, TaskOptions
 from goclaw.conversation.schedules.rows import KEEP_SECONDS
 from goclaw.errors import AccessDenied, StateError
 from tests.conversation.schedules.jobs import DAY, HOUR, Kind, asleep, hourly, job, once, pass_time

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.conversation.schedules.jobs import JOB
-from goclaw.conversation.schedules.recurrence import Interval
+from goclaw.conversation.schedules.jobs import JOB, Interval
 from goclaw.durable.store.database import BoundStatement, Database
 from goclaw.durable.store.sqlite.database import DIALECT
 from tests.conversation.schedules.jobs import DAY, HOUR, job, once, pass_time

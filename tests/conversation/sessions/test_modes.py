@@ -14,7 +14,7 @@ from goclaw.common.specs import SideEffect
 from goclaw.conversation.sessions.modes import PLANNING
 from goclaw.llm.scripted import Answer
 from goclaw.tools.toolkit.base import ToolContext, tool
-from tests.conversation.compaction.test_flush import NotedWorld, files, turns
+from tests.conversation.compaction.test_maintenance_flush import NotedWorld, files, turns
 from tests.conversation.sessions.approving import asked_so_far, open_questions, reconfigure, results
 from tests.harness import PATIENCE, World
 

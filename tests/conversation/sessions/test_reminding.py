@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.common.specs import SideEffect
-from goclaw.conversation.agent.context.untrusted_content import REMINDS, ContentMarkers, reminder
+from goclaw.conversation.agent.context.model_messages import REMINDS, ContentMarkers, reminder
 from goclaw.conversation.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_result
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer
@@ -42,10 +42,10 @@ def asked(turn: TurnReminders, times: int) -> list[list[str]]:
 
 def test_a_reminder_of_a_turn_is_told_once_and_ends_with_the_turn() -> None:
     session = SessionReminders()
-    turn = session.turn()
+    turn = TurnReminders(session)
     turn.add(Reminder("a", "once"))
     assert asked(turn, 2) == [["once"], []]
-    assert asked(session.turn(), 1) == [[]]
+    assert asked(TurnReminders(session), 1) == [[]]
 
 
 def test_the_cap_counts_each_turn_anew_and_none_is_no_cap() -> None:
@@ -53,26 +53,26 @@ def test_the_cap_counts_each_turn_anew_and_none_is_no_cap() -> None:
     session.add(Reminder("twice", "twice", max_per_run=2))
     session.add(Reminder("ever", "ever", max_per_run=None))
     for _ in range(2):
-        assert asked(session.turn(), 3) == [["twice", "ever"], ["twice", "ever"], ["ever"]]
+        assert asked(TurnReminders(session), 3) == [["twice", "ever"], ["twice", "ever"], ["ever"]]
 
 
 def test_it_pauses_for_the_requests_between_also_into_the_next_turn() -> None:
     session = SessionReminders()
     session.add(Reminder("a", "now and then", min_turns_between=2, max_per_run=None))
-    assert asked(session.turn(), 5) == [["now and then"], [], [], ["now and then"], []]
-    assert asked(session.turn(), 2) == [[], ["now and then"]]
+    assert asked(TurnReminders(session), 5) == [["now and then"], [], [], ["now and then"], []]
+    assert asked(TurnReminders(session), 2) == [[], ["now and then"]]
 
 
 def test_adding_it_anew_does_not_get_around_its_pause() -> None:
     session = SessionReminders()
     for expected in (["x"], [], ["x"]):
-        turn = session.turn()
+        turn = TurnReminders(session)
         turn.add(Reminder("a", "x", min_turns_between=1))
         assert asked(turn, 1) == [expected]
 
 
 def test_a_later_one_with_the_same_id_takes_the_place_and_keeps_it() -> None:
-    turn = SessionReminders().turn()
+    turn = TurnReminders(SessionReminders())
     for id, text in (("a", "old"), ("b", "other"), ("a", "new")):
         turn.add(Reminder(id, text))
     assert asked(turn, 1) == [["new", "other"]]
@@ -81,18 +81,18 @@ def test_a_later_one_with_the_same_id_takes_the_place_and_keeps_it() -> None:
 def test_removing_ends_it_for_the_session_too() -> None:
     session = SessionReminders()
     session.add(Reminder("plan", "You plan.", max_per_run=None))
-    turn = session.turn()
+    turn = TurnReminders(session)
     assert asked(turn, 1) == [["You plan."]]
     turn.remove("plan")
     turn.remove("never added")
-    assert asked(turn, 1) == [[]] and asked(session.turn(), 1) == [[]]
+    assert asked(turn, 1) == [[]] and asked(TurnReminders(session), 1) == [[]]
     assert session.idle
 
 
 def test_safety_comes_first_and_within_a_tier_what_was_added_first() -> None:
     session = SessionReminders()
     session.add(Reminder("1", "guidance of the session"))
-    turn = session.turn()
+    turn = TurnReminders(session)
     for id, text, tier in (("2", "first", 1), ("3", "safe", 0), ("4", "second", 1), ("5", "safer", 0)):
         turn.add(Reminder(id, text, ReminderTier(tier)))
     told = lines(turn.block([of_result("chart", GRAPH)]))
@@ -100,14 +100,14 @@ def test_safety_comes_first_and_within_a_tier_what_was_added_first() -> None:
 
 
 def test_what_a_tool_declares_is_told_after_each_of_its_results_and_once_for_several() -> None:
-    turn = SessionReminders().turn()
+    turn = TurnReminders(SessionReminders())
     result = of_result("chart", GRAPH)
     assert [lines(turn.block([result, result])) for _ in range(3)] == [[GRAPH]] * 3
     assert turn.block() == ""
 
 
 def test_blank_ones_are_nothing_long_ones_are_cut_and_secrets_masked() -> None:
-    turn = SessionReminders().turn()
+    turn = TurnReminders(SessionReminders())
     turn.add(Reminder("blank", " \n"))
     assert turn.block() == ""
     turn.add(Reminder("long", "x" * (MAX_CHARACTERS + 1)))

@@ -10,7 +10,7 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import UserMessage
 from goclaw.common.workspace import Workspace
-from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
+from goclaw.conversation.agent.context.model_messages import ContentMarkers
 from goclaw.conversation.sessions.reminding import MAX_MEMENTO_CHARACTERS, MAX_SHOWN_MEMENTOS, format_mementos
 from goclaw.llm.scripted import Answer
 from goclaw.memory.user_memory import MAX_MEMENTOS, mementos_of

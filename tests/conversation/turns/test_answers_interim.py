@@ -20,7 +20,7 @@ from goclaw.tools.builtin.ask_user import ask_user
 from goclaw.tools.builtin.message import message as message_tool
 from goclaw.tools.hooks.base import HookAnswer
 from tests.conversation.questions.test_questions import asked
-from tests.conversation.turns.test_hooking import Ears, hooks
+from tests.conversation.turns.test_user_message_hooking import Ears, hooks
 from tests.harness import Answer, Core, World, before_the_next_look
 from tests.kills import recorded
 from tests.parts import Trail, acting

@@ -15,7 +15,7 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import AcceptKind, Actor, Attachment
 from goclaw.common.core.messages import Provenance, SourceKind, ToolCall
 from goclaw.common.specs import SideEffect
-from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.agent.context.model_messages import MarkKind
 from goclaw.errors import DeliveryError, TranscriptionError
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.llm.transcription import Recording

@@ -18,7 +18,7 @@ from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Address, Delivery, Inbound, MessageStored, Outcome, ToolFinished, ToolStarted
 from goclaw.common.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.common.specs import SideEffect
-from goclaw.conversation.sessions.media_sweep import MediaSweep
+from goclaw.conversation.sessions.forgetting import MediaSweep
 from goclaw.conversation.turns.service import MAX_ARTIFACT_BYTES, MAX_FILES, files_of
 from goclaw.durable.store.media import NeededMedia
 from goclaw.durable.store.sqlite.backup import needed_media, referred_media

@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.channels.base import Doubt
 from goclaw.common.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import valid_messages
+from goclaw.conversation.agent.context.model_messages import valid_messages
 from goclaw.conversation.agent.context.window import Window
 from goclaw.durable.engine.machine_faults import ANY_FAULT, KEPT
 from tests.conversation.sessions.looking import unless_dead

@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import valid_messages
+from goclaw.conversation.agent.context.model_messages import valid_messages
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.forgetting import Forgetting, PendingDeletion, Pruned, Retention
 from goclaw.durable.store.settings import Settings

@@ -36,7 +36,7 @@ async def test_all_pages_are_read_with_the_token(asked: Asking) -> None:
     assert asked.registry.pages() == ["", "100", "200"]
     assert {request.headers["Authorization"] for request in asked.registry.asked} == {f"Bearer {TOKEN}"}
     assert {request.path for request in asked.registry.asked} == {"/v1/entries"}
-    assert found.listed[3].document["version"] == "1.0.3" and len(found.listed[10:20]) == 10
+    assert found.listed[3].unwrap().document["version"] == "1.0.3" and len(found.listed[10:20]) == 10
 
 
 async def test_the_version_of_the_interface_may_stand_in_the_address(asked: Asking) -> None:
@@ -187,7 +187,7 @@ async def test_entries_that_are_none_leave_the_others_alone(asked: Asking) -> No
         item(toolset("\x1b[31mred"), via=4, sha256=None, published_at="soon"),
     ]
     found = await asked.client().listing()
-    assert found is not None and [each.document["name"] for each in found.listed] == ["\x1b[31mred"]
+    assert found is not None and [each.unwrap().document["name"] for each in found.listed] == ["\x1b[31mred"]
     assert [line.partition(":")[0] for line in found.refused] == [
         *["an entry without a name"] * 2,
         *["'lies'", "'round'", "'odd'"],
@@ -197,7 +197,7 @@ async def test_entries_that_are_none_leave_the_others_alone(asked: Asking) -> No
 async def test_what_is_not_wanted_is_not_kept(asked: Asking) -> None:
     asked.registry.items = [item(toolset(name)) for name in ("data-tools", "secret-tools")] + [4]
     found = await asked.client().listing(wanted=lambda name: name.startswith("data"))
-    assert found is not None and [each.document["name"] for each in found.listed] == ["data-tools"]
+    assert found is not None and [each.unwrap().document["name"] for each in found.listed] == ["data-tools"]
 
 
 async def test_a_version_is_offered_and_withdrawn(asked: Asking) -> None:

@@ -10,8 +10,6 @@ from goclaw.extensions.registries.pages import (
     MAX_CURSOR,
     MAX_PARTS,
     MAX_STATIONS,
-    Entries,
-    Wrapped,
     cursor_of,
     parsed,
     read_page,
@@ -63,10 +61,3 @@ def test_cursors_have_an_end() -> None:
     assert (cursor_of(None), cursor_of(""), cursor_of("x"), cursor_of(7)) == ("", "", "x", "7")
     with pytest.raises(ValueError, match="next page"):
         cursor_of("x" * (MAX_CURSOR + 1))
-
-
-def test_entries_are_a_sequence_and_lose_those_that_came_through_somebody() -> None:
-    entries = Entries([Wrapped(b'{"n":1}', via=("a", "b")), Wrapped(b'{"n":2}', via=("b",)), Wrapped(b'{"n":3}')])
-    assert [each.document["n"] for each in entries] == [1, 2, 3] and entries[-1].document == {"n": 3}
-    assert [each.document["n"] for each in entries[1:]] == [2, 3]
-    assert [each.document["n"] for each in entries.without("a")] == [2, 3] and len(entries.without("b")) == 1

@@ -13,6 +13,7 @@ from goclaw.common.core.supervise import background
 from goclaw.common.specs import ToolSpec
 from goclaw.extensions.registries.base import EntryKind, RegistryError
 from goclaw.extensions.registries.catalog_store import OWN, CatalogStore, ChangedEntry
+from goclaw.extensions.registries.client import RegistryClient
 from goclaw.extensions.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
 from goclaw.tools.toolkit.registry_parts import PublishPorts
 from tests.acceptance.waiting import eventually
@@ -22,7 +23,7 @@ BETTER = ToolSpec("search", "Search better.", {"type": "object"})
 PLACE = "agents.main.exports.finding in the registry corp"
 
 
-class ToShelf:
+class ToShelf(RegistryClient):
     """A registry without the wire: what is published lands on a shelf, as another gateway's would keep it."""
 
     def __init__(self, shelf: CatalogStore, clock: SteppedClock) -> None:

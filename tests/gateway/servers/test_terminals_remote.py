@@ -85,7 +85,7 @@ async def house(
     path = folder / "access-tokens.json"
     async with world.running() as core, asyncio.timeout(PATIENCE), open_tokens(path, world.clock) as tokens:
         made = House(core, world, tokens, 0, path)
-        admission = Admission(tokens, world.clock, made.audited.append, REMOTE_ENTRY, failures)
+        admission = Admission(tokens, world.clock, made.audited.append, REMOTE_ENTRY, failures or FailureLimits())
         door = RemoteTerminals(
             core.gateway, admission, world.clock, made.audited.append, lambda: "Model: scripted.", bounds
         )

@@ -1,120 +1,59 @@
 """Types shared between rooms: people, messages in and out, events of a turn, and the gateway's port."""
 
-from goclaw.common.core.events.ports import Alerts, CommandInfo, GatewayPort, NoAlerts
-from goclaw.common.core.events.traffic import (
-    AGENT_MARK,
-    AGENT_TURN,
-    LOCAL,
-    NOTHING_TO_SAY,
-    PROGRAM_MARK,
-    UPLOADED,
-    Acceptance,
-    AcceptKind,
-    Actor,
-    Address,
-    AnswerRefusal,
-    Attachment,
-    Beside,
-    Choice,
-    Decision,
-    Delivery,
-    Earlier,
-    Given,
-    Inbound,
-    Receipt,
-    Unattended,
-    root_session,
-    session_of_agent,
-    session_of_program,
-    turn_of_agent,
-)
-from goclaw.common.core.events.turns import (
-    ALLOW,
-    ALWAYS,
-    DENY,
-    AgentProgress,
-    CompactionRecord,
-    MessageStored,
-    Notice,
-    NoticeKind,
-    Outcome,
-    Outline,
-    Question,
-    QuestionAnswered,
-    QuestionAsked,
-    SessionForgotten,
-    SessionInfo,
-    SessionNow,
-    SessionPlace,
-    StreamRestarted,
-    TextStreamed,
-    ThinkingStreamed,
-    Todo,
-    TodosChanged,
-    ToolFinished,
-    ToolStarted,
-    TranscriptRow,
-    TurnEvent,
-    TurnFinished,
-    TurnStarted,
-)
-
-__all__ = [
-    "AGENT_MARK",
-    "AGENT_TURN",
-    "ALLOW",
-    "ALWAYS",
-    "DENY",
-    "LOCAL",
-    "NOTHING_TO_SAY",
-    "PROGRAM_MARK",
-    "UPLOADED",
-    "AcceptKind",
-    "Acceptance",
-    "Actor",
-    "Address",
-    "AgentProgress",
-    "Alerts",
-    "AnswerRefusal",
-    "Attachment",
-    "Beside",
-    "Choice",
-    "CommandInfo",
-    "CompactionRecord",
-    "Decision",
-    "Delivery",
-    "Earlier",
-    "GatewayPort",
-    "Given",
-    "Inbound",
-    "MessageStored",
-    "NoAlerts",
-    "Notice",
-    "NoticeKind",
-    "Outcome",
-    "Outline",
-    "Question",
-    "QuestionAnswered",
-    "QuestionAsked",
-    "Receipt",
-    "SessionForgotten",
-    "SessionInfo",
-    "SessionNow",
-    "SessionPlace",
-    "StreamRestarted",
-    "TextStreamed",
-    "ThinkingStreamed",
-    "Todo",
-    "TodosChanged",
-    "ToolFinished",
-    "ToolStarted",
-    "TranscriptRow",
-    "TurnEvent",
-    "TurnFinished",
-    "TurnStarted",
-    "Unattended",
-    "root_session",
-    "session_of_agent",
-    "session_of_program",
-    "turn_of_agent",
-]
+from goclaw.common.core.events.ports import Alerts as Alerts
+from goclaw.common.core.events.ports import CommandInfo as CommandInfo
+from goclaw.common.core.events.ports import GatewayPort as GatewayPort
+from goclaw.common.core.events.ports import NoAlerts as NoAlerts
+from goclaw.common.core.events.traffic import AGENT_MARK as AGENT_MARK
+from goclaw.common.core.events.traffic import AGENT_TURN as AGENT_TURN
+from goclaw.common.core.events.traffic import LOCAL as LOCAL
+from goclaw.common.core.events.traffic import NOTHING_TO_SAY as NOTHING_TO_SAY
+from goclaw.common.core.events.traffic import PROGRAM_MARK as PROGRAM_MARK
+from goclaw.common.core.events.traffic import UPLOADED as UPLOADED
+from goclaw.common.core.events.traffic import Acceptance as Acceptance
+from goclaw.common.core.events.traffic import AcceptKind as AcceptKind
+from goclaw.common.core.events.traffic import Actor as Actor
+from goclaw.common.core.events.traffic import Address as Address
+from goclaw.common.core.events.traffic import AnswerRefusal as AnswerRefusal
+from goclaw.common.core.events.traffic import Attachment as Attachment
+from goclaw.common.core.events.traffic import Beside as Beside
+from goclaw.common.core.events.traffic import Choice as Choice
+from goclaw.common.core.events.traffic import Decision as Decision
+from goclaw.common.core.events.traffic import Delivery as Delivery
+from goclaw.common.core.events.traffic import Earlier as Earlier
+from goclaw.common.core.events.traffic import Given as Given
+from goclaw.common.core.events.traffic import Inbound as Inbound
+from goclaw.common.core.events.traffic import Receipt as Receipt
+from goclaw.common.core.events.traffic import Unattended as Unattended
+from goclaw.common.core.events.traffic import root_session as root_session
+from goclaw.common.core.events.traffic import session_of_agent as session_of_agent
+from goclaw.common.core.events.traffic import session_of_program as session_of_program
+from goclaw.common.core.events.traffic import turn_of_agent as turn_of_agent
+from goclaw.common.core.events.turns import ALLOW as ALLOW
+from goclaw.common.core.events.turns import ALWAYS as ALWAYS
+from goclaw.common.core.events.turns import DENY as DENY
+from goclaw.common.core.events.turns import AgentProgress as AgentProgress
+from goclaw.common.core.events.turns import CompactionRecord as CompactionRecord
+from goclaw.common.core.events.turns import MessageStored as MessageStored
+from goclaw.common.core.events.turns import Notice as Notice
+from goclaw.common.core.events.turns import NoticeKind as NoticeKind
+from goclaw.common.core.events.turns import Outcome as Outcome
+from goclaw.common.core.events.turns import Outline as Outline
+from goclaw.common.core.events.turns import Question as Question
+from goclaw.common.core.events.turns import QuestionAnswered as QuestionAnswered
+from goclaw.common.core.events.turns import QuestionAsked as QuestionAsked
+from goclaw.common.core.events.turns import SessionForgotten as SessionForgotten
+from goclaw.common.core.events.turns import SessionInfo as SessionInfo
+from goclaw.common.core.events.turns import SessionNow as SessionNow
+from goclaw.common.core.events.turns import SessionPlace as SessionPlace
+from goclaw.common.core.events.turns import StreamRestarted as StreamRestarted
+from goclaw.common.core.events.turns import TextStreamed as TextStreamed
+from goclaw.common.core.events.turns import ThinkingStreamed as ThinkingStreamed
+from goclaw.common.core.events.turns import Todo as Todo
+from goclaw.common.core.events.turns import TodosChanged as TodosChanged
+from goclaw.common.core.events.turns import ToolFinished as ToolFinished
+from goclaw.common.core.events.turns import ToolStarted as ToolStarted
+from goclaw.common.core.events.turns import TranscriptRow as TranscriptRow
+from goclaw.common.core.events.turns import TurnEvent as TurnEvent
+from goclaw.common.core.events.turns import TurnFinished as TurnFinished
+from goclaw.common.core.events.turns import TurnStarted as TurnStarted

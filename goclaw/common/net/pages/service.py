@@ -94,15 +94,11 @@ class Converter:
         Raises:
             ToolError: it takes too long or too much memory.
         """
-        async with self._room:
-            try:
-                async with asyncio.timeout(self._seconds):
-                    answer = await _answer(json.dumps([url]).encode() + b"\n" + html.encode(errors="replace"))
-            except TimeoutError:
-                raise ToolError(_TOO_MUCH) from None
         try:
+            async with self._room, asyncio.timeout(self._seconds):
+                answer = await _answer(json.dumps([url]).encode() + b"\n" + html.encode(errors="replace"))
             title, text, cut = await asyncio.to_thread(json.loads, answer)
-        except ValueError:
+        except (TimeoutError, ValueError):
             raise ToolError(_TOO_MUCH) from None
         return MarkdownPage(title, text, cut)
 

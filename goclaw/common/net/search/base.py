@@ -1,7 +1,7 @@
 """The interface between GoClaw and providers of web search."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from goclaw.common.config.tools import WebSearchSettings
 from goclaw.common.core.records import record
@@ -34,22 +34,14 @@ class Hits:
     """The provider had more than were asked for."""
 
 
-class SearchProvider(Protocol):
-    """Searches."""
-
-    async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """Return at least `count` pages if there are so many, best first, with the provider's texts. One attempt.
-
-        Raises:
-            ToolError: in words, without the key.
-        """
-        ...
-
-
 @record
 class SearchPart:
-    """A line of the catalogue: how to open a provider."""
+    """A line of the catalogue: a provider."""
 
     name: str
-    open: "Callable[[WebSearchSettings, aiohttp.ClientSession], SearchProvider]"
-    """Raises ConfigError when something is missing (a key, an address). Nothing is sent yet."""
+    search: "Callable[[WebSearchSettings, aiohttp.ClientSession, str, int], Awaitable[Sequence[Hit]]]"
+    """Returns at least so many pages for a query if there are so many, best first, with the provider's texts.
+
+    One attempt. Raises ConfigError, before anything is sent, when something is missing (a key, an address), and
+    ToolError in words, without the key.
+    """

@@ -30,7 +30,7 @@ async def search(settings: WebSearchSettings, query: str, count: int) -> Hits:
     try:
         async with asyncio.timeout(settings.timeout), open_client() as http:
             part = load(catalog.WEB_SEARCHES[settings.provider], SearchPart)
-            found = await part.open(settings, http).search(query, count)
+            found = await part.search(settings, http, query, count)
     except ConfigError as error:
         raise ToolError(str(error)) from None
     except TimeoutError:

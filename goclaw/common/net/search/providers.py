@@ -21,7 +21,7 @@ from goclaw.common.config.tools import WebSearchSettings
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
 from goclaw.common.net.client import parse_retry_after, read_whole
-from goclaw.common.net.search.base import Hit, SearchPart, SearchProvider
+from goclaw.common.net.search.base import Hit, SearchPart
 from goclaw.errors import ConfigError, ToolError
 
 ANSWER_LIMIT = 2 << 20
@@ -121,27 +121,20 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-class SearxNG:
-    """A `SearchProvider` on one server."""
-
-    def __init__(self, asking: ProviderClient) -> None:
-        self._asking = asking
-
-    async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """See `base.SearchProvider`. The server decides how many it gives."""
-        answer = await self._asking.json({"q": query, "format": "json"})
-        return hits_of(answer.get("results"), "title", "url", "content")
-
-
-def _open_searxng(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
+async def _search_searxng(
+    settings: WebSearchSettings, http: aiohttp.ClientSession, query: str, _: int
+) -> Sequence[Hit]:
+    """The server decides how many it gives."""
     if settings.url is None:
         raise ConfigError("searxng needs an address: set tools.web_search.url (http://host:port)")
     url = settings.url if settings.url.endswith("/search") else f"{settings.url}/search"
     headers = {"Authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
-    return SearxNG(ProviderClient("searxng", http, url, headers, "its settings.yml needs `json` in search.formats"))
+    client = ProviderClient("searxng", http, url, headers, "its settings.yml needs `json` in search.formats")
+    answer = await client.json({"q": query, "format": "json"})
+    return hits_of(answer.get("results"), "title", "url", "content")
 
 
-SEARXNG = SearchPart("searxng", _open_searxng)
+SEARXNG = SearchPart("searxng", _search_searxng)
 
 
 BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
@@ -149,26 +142,16 @@ BRAVE_HITS = 20
 """Results of one request."""
 
 
-class Brave:
-    """A `SearchProvider`."""
-
-    def __init__(self, asking: ProviderClient) -> None:
-        self._asking = asking
-
-    async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """See `base.SearchProvider`."""
-        answer = await self._asking.json({"q": query, "count": str(min(count, BRAVE_HITS))})
-        web = answer.get("web")
-        return hits_of(web.get("results") if isinstance(web, dict) else None, "title", "url", "description")
+async def _search_brave(
+    settings: WebSearchSettings, http: aiohttp.ClientSession, query: str, count: int
+) -> Sequence[Hit]:
+    headers = {"X-Subscription-Token": key_of(settings, "BRAVE_API_KEY"), "Accept": "application/json"}
+    client = ProviderClient("brave", http, settings.url or BRAVE_URL, headers)
+    web = (await client.json({"q": query, "count": str(min(count, BRAVE_HITS))})).get("web")
+    return hits_of(web.get("results") if isinstance(web, dict) else None, "title", "url", "description")
 
 
-def _open_brave(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
-    key = key_of(settings, "BRAVE_API_KEY")
-    headers = {"X-Subscription-Token": key, "Accept": "application/json"}
-    return Brave(ProviderClient("brave", http, settings.url or BRAVE_URL, headers))
-
-
-BRAVE = SearchPart("brave", _open_brave)
+BRAVE = SearchPart("brave", _search_brave)
 
 
 TAVILY_URL = "https://api.tavily.com/search"
@@ -176,24 +159,16 @@ TAVILY_HITS = 20
 """Results of one request."""
 
 
-class Tavily:
-    """A `SearchProvider`."""
-
-    def __init__(self, asking: ProviderClient) -> None:
-        self._asking = asking
-
-    async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """See `base.SearchProvider`."""
-        answer = await self._asking.json(body={"query": query, "max_results": min(count, TAVILY_HITS)})
-        return hits_of(answer.get("results"), "title", "url", "content")
-
-
-def _open_tavily(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
+async def _search_tavily(
+    settings: WebSearchSettings, http: aiohttp.ClientSession, query: str, count: int
+) -> Sequence[Hit]:
     headers = {"Authorization": f"Bearer {key_of(settings, 'TAVILY_API_KEY')}"}
-    return Tavily(ProviderClient("tavily", http, settings.url or TAVILY_URL, headers))
+    client = ProviderClient("tavily", http, settings.url or TAVILY_URL, headers)
+    answer = await client.json(body={"query": query, "max_results": min(count, TAVILY_HITS)})
+    return hits_of(answer.get("results"), "title", "url", "content")
 
 
-TAVILY = SearchPart("tavily", _open_tavily)
+TAVILY = SearchPart("tavily", _search_tavily)
 
 
 DUCKDUCKGO_URL = "https://html.duckduckgo.com/html/"
@@ -204,25 +179,26 @@ _DUCKDUCKGO_HITS = 100
 """Results of a page that are looked at; it has about thirty."""
 
 
-class DuckDuckGo:
-    """A `SearchProvider`."""
+async def _search_duckduckgo(
+    settings: WebSearchSettings, http: aiohttp.ClientSession, query: str, _: int
+) -> Sequence[Hit]:
+    headers = {"User-Agent": f"GoClaw/{__version__}", "Accept": "text/html"}
+    refused = "it may block programs; use another provider"
+    client = ProviderClient("duckduckgo", http, settings.url or DUCKDUCKGO_URL, headers, refused)
+    page, content = _Page(), await client.ask({"q": query})
+    await asyncio.to_thread(page.feed, content.decode(errors="replace"))
+    if page.hits or page.empty:
+        return page.hits
+    if page.doubts:
+        raise ToolError("duckduckgo shows a captcha; try later, or use another provider")
+    raise ToolError("duckduckgo did not return results; use another provider")
 
-    def __init__(self, asking: ProviderClient) -> None:
-        self._asking = asking
 
-    async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """See `base.SearchProvider`. Advertisements are left out."""
-        content = await self._asking.ask({"q": query})
-        page = await asyncio.to_thread(_parse_page, content.decode(errors="replace"))
-        if page.hits or page.empty:
-            return page.hits
-        if page.doubts:
-            raise ToolError("duckduckgo shows a captcha; try later, or use another provider")
-        raise ToolError("duckduckgo did not return results; use another provider")
+DUCKDUCKGO = SearchPart("duckduckgo", _search_duckduckgo)
 
 
 class _Page(HTMLParser):
-    """The results of a page, whatever else it holds."""
+    """The results of a page, whatever else it holds; advertisements are left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -262,12 +238,6 @@ class _Page(HTMLParser):
             self._text.append(data)
 
 
-def _parse_page(text: str) -> _Page:
-    page = _Page()
-    page.feed(text)
-    return page
-
-
 def _target(href: str) -> str:
     """Return the final target of a link; empty: DuckDuckGo itself, as for advertisements."""
     try:
@@ -276,12 +246,3 @@ def _target(href: str) -> str:
     except ValueError:
         return ""
     return target
-
-
-def _open_duckduckgo(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
-    headers = {"User-Agent": f"GoClaw/{__version__}", "Accept": "text/html"}
-    refused = "it may block programs; use another provider"
-    return DuckDuckGo(ProviderClient("duckduckgo", http, settings.url or DUCKDUCKGO_URL, headers, refused))
-
-
-DUCKDUCKGO = SearchPart("duckduckgo", _open_duckduckgo)

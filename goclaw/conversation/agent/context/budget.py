@@ -125,19 +125,15 @@ class ContextBudget:
 
     def sentence(self) -> str:
         """Describe the use of the window in one sentence."""
-        held = [
-            f"{name.lower()} {tokens:,}" for name, tokens, _ in self._parts() if tokens and name in self._list_parts()
-        ]
+        # The conversation only where the window is large enough for one.
+        named = ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
+        held = [f"{name.lower()} {tokens:,}" for name, tokens, _ in self._parts() if tokens and name in named]
         taken = " and ".join(filter(None, (", ".join(held[:-1]), held[-1]))) if held else "nothing"
         if self.fits:
             return f"The window of {self.window:,} tokens holds: {taken}."
         left = self.window - self.overhead - self.reserve
         rest = f"leave {left:,} for the conversation" if left > 0 else f"need {self.window - left:,}"
         return f"The window of {self.window:,} tokens is too small for a conversation: {taken} {rest}."
-
-    def _list_parts(self) -> Sequence[str]:
-        """Return the parts to name in the sentence; the conversation only where the window is large enough for one."""
-        return ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
 
     def explain(self) -> str:
         """Describe the use of the window, and what would help, a line each."""

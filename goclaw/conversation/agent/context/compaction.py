@@ -17,6 +17,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.context.budget import reserve
 from goclaw.conversation.agent.context.key_facts import facts_in, names_in, with_names
+from goclaw.conversation.agent.context.model_messages import count_of
 from goclaw.conversation.agent.context.summary import (
     MAX_SUMMARY,
     Material,
@@ -25,7 +26,6 @@ from goclaw.conversation.agent.context.summary import (
     format_messages,
     write_summary,
 )
-from goclaw.conversation.agent.context.untrusted_content import count_of
 from goclaw.conversation.agent.context.window import ContextEntry, Window, from_outside
 from goclaw.durable.store.transcripts import StoredCompaction
 from goclaw.llm.base import ChatModel, Finished
@@ -96,11 +96,9 @@ class SummaryProgress(Protocol):
 
     async def spent(self, finished: Finished) -> None:
         """Book an answer of a model."""
-        ...
 
     def record_failure(self, source: SummarySource, reason: str) -> None:
         """Record that a source gave no summary, and why."""
-        ...
 
 
 @record
@@ -300,14 +298,7 @@ def _list_words(messages: Sequence[Message]) -> list[str]:
 
 
 def _limit(text: str, before: str, said: Sequence[str], tokens: int) -> str:
-    """Return a summary that has at most `tokens` estimated tokens, names that are kept word for word included.
-
-    Args:
-        text: the written summary, of any length.
-        before: the summary of what came earlier.
-        said: the names in the summarised text.
-        tokens: the limit of the result.
-    """
+    """Return a summary of at most `tokens` estimated tokens, with the names (`said`, and those of `before`) to keep."""
     whole = with_names(text, before, said, tokens)
     if estimate_text(whole) <= tokens:
         return whole

@@ -51,7 +51,6 @@ _NAME = re.compile(
     re.VERBOSE,
 )
 
-
 _DECISION = re.compile(
     r"\b(?:decided|agreed|settled on|we(?: will|'ll| chose)|entschieden|beschlossen|vereinbart|wir werden)\b",
     re.IGNORECASE,

@@ -15,7 +15,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.agent.context.untrusted_content import one_line
+from goclaw.conversation.agent.context.model_messages import one_line
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_text
@@ -128,7 +128,7 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
         SummaryFailed: it cannot be made to fit.
     """
     parts = [f"Summary of what came before:\n{material.before}"] if material.before else []
-    texts: Sequence[str] = [*parts, "Conversation:", *material.told]
+    texts = [*parts, "Conversation:", *material.told]
     if material.in_one:
         return await asyncio.to_thread(lambda: "\n\n".join(_beginnings(texts, _room(model, share))))
     for number in range(MAX_ROUNDS + 1):
@@ -137,7 +137,11 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
             return pieces[0]
         if len(pieces) > MAX_PIECES or number == MAX_ROUNDS:
             break
-        texts = await _of_each(pieces, material, model, spent)
+        texts = []
+        for part, piece in enumerate(pieces, 1):
+            order = f"This is part {part} of {len(pieces)} of a long conversation. Summarise this part."
+            summary = await ask(model, SYSTEM, f"{piece}\n\n{order} {_wishes(material, model)}", spent)
+            texts.append(f"Part {part}:\n{summary}")
     raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
 
 
@@ -182,8 +186,7 @@ def format_message(message: Message) -> str:
             calls = "".join(f"\n[calls {call.name} {_excerpt(str(call.input))}]" for call in message.calls)
             return _indent(f"{mask(f'Assistant: {message.text}')}{calls}")
         case ToolResult():
-            excerpt = _excerpt(message.content)
-            return _indent(f"[{message.name} answers: {excerpt}]")
+            return _indent(f"[{message.name} answers: {_excerpt(message.content)}]")
 
 
 def _format_message(message: UserMessage) -> str:
@@ -193,16 +196,13 @@ def _format_message(message: UserMessage) -> str:
     for piece in message.foreign:
         pieces.append(message.text[at : piece.start])
         words = message.text[piece.start : piece.end]
-        pieces.append(words if piece.is_own else _quote(words, piece.origin))
+        if not piece.is_own:  # a quotation ends its last line: what follows it are a person's own words again
+            words = "\n> ".join([f"[{one_line(piece.origin)}]", *words.splitlines()]) + "\n"
+        pieces.append(words)
         at = piece.end
     text = "".join([*pieces, message.text[at:]])
     context = _CONTEXT.match(text)
     return f"User ({context[1]}): {text[context.end() :]}" if context else f"User: {text}"
-
-
-def _quote(text: str, origin: str) -> str:
-    """Return foreign text as a quotation that ends its last line: what follows it are a person's own words again."""
-    return "\n> ".join([f"[{one_line(origin)}]", *text.splitlines()]) + "\n"
 
 
 def _indent(text: str) -> str:
@@ -228,16 +228,6 @@ def _wishes(material: Material, model: ChatModel) -> str:
     words = int(min(material.longest, answer_tokens(model) // 2) / TOKENS_PER_WORD)
     wish = f"\n\nThe user asks of the summary: {material.wish}" if material.wish else ""
     return f"Write at most {words} words.{wish}"
-
-
-async def _of_each(pieces: Sequence[str], material: Material, model: ChatModel, spent: Spent) -> Sequence[str]:
-    """Return a summary of each piece, marked as part."""
-    summaries = []
-    for number, piece in enumerate(pieces, 1):
-        order = f"This is part {number} of {len(pieces)} of a long conversation. Summarise this part."
-        summary = await ask(model, SYSTEM, f"{piece}\n\n{order} {_wishes(material, model)}", spent)
-        summaries.append(f"Part {number}:\n{summary}")
-    return summaries
 
 
 def _beginnings(texts: Sequence[str], room: int) -> Sequence[str]:
@@ -327,11 +317,7 @@ class Checkpoint:
 
     def text(self) -> str:
         """As the summary of a compaction."""
-        lists = (
-            ("Topics", self.topics),
-            ("Decisions", self.key_decisions),
-            ("Open questions", self.open_questions),
-        )
+        lists = (("Topics", self.topics), ("Decisions", self.key_decisions), ("Open questions", self.open_questions))
         blocks = [f"{head}:\n" + "\n".join(f"- {line}" for line in lines) for head, lines in lists if lines]
         return "\n\n".join([self.summary, *blocks])
 

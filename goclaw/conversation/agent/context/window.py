@@ -16,15 +16,16 @@ from dataclasses import dataclass, field, replace
 
 from goclaw.common.core.messages import AssistantMessage, Message, SourceKind, ToolResult, UserMessage
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.context.repair import in_words, repair
-from goclaw.conversation.agent.context.untrusted_content import (
+from goclaw.conversation.agent.context.model_messages import (
     TOKENS,
     ContentMarkers,
     MarkKind,
     count_of,
+    in_words,
     kinds_of,
     no_context,
     no_reminder,
+    repair,
     shift,
 )
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
@@ -420,12 +421,8 @@ class Window:
 
     def estimate(self, overhead: int) -> int:
         """Return the estimate of the next request, without the provider's counts."""
-        return (
-            overhead
-            + estimate_text(f"{from_outside(self.outside)}{self.summary}")
-            + self._entry_tokens()
-            + self.reminded
-        )
+        summary = estimate_text(f"{from_outside(self.outside)}{self.summary}")
+        return overhead + summary + self._entry_tokens() + self.reminded
 
     def messages(self) -> list[Message]:
         """Return the messages to send, valid for every provider; those of before are the same objects as then."""

@@ -15,7 +15,6 @@ from goclaw.common.core.events import (
     LOCAL,
     Address,
     MessageStored,
-    Question,
     QuestionAnswered,
     QuestionAsked,
     SessionForgotten,
@@ -42,7 +41,10 @@ MAX_WAITING = 10_000
 
 
 class Mirror:
-    """What readers of this process know of one session. Methods that wait are called one at a time."""
+    """What readers of this process know of one session.
+
+    Methods that wait are called one at a time, and raise `DiskError` when the store cannot be read.
+    """
 
     def __init__(
         self,
@@ -88,7 +90,8 @@ class Mirror:
 
     def now(self) -> SessionNow:
         """Return the state of the session as readers know it."""
-        return replace(self._now_here(), questions=tuple(self._list_questions()), todos=self._todos)
+        questions = tuple(asked.question for asked in self._questions.values())
+        return replace(self._now_here(), questions=questions, todos=self._todos)
 
     def learn(self, now: SessionNow) -> None:
         """Take the state that new readers get of the session, which this process owns."""
@@ -129,11 +132,7 @@ class Mirror:
         self.inbox.put_nowait(parcel)
 
     async def start(self) -> None:
-        """Look up which rows were there before there was a reader.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Look up which rows were there before there was a reader."""
         if self.row is None:
             # Another reader may have come meanwhile, and have had rows as events.
             self._reach(await self._stored.last_row(self.session))
@@ -155,11 +154,7 @@ class Mirror:
                     missed()
 
     async def _apply(self, parcel: Parcel) -> bool:
-        """Apply a message to the view. False: something before it is missing.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Apply a message to the view. False: something before it is missing."""
         if parcel.kind == BESIDE:
             self._publish(parcel.event)
             return True
@@ -187,11 +182,7 @@ class Mirror:
         return True
 
     async def own(self, fence: Fence, now: SessionNow) -> None:
-        """Go on from what readers know as the owner, under which nothing has begun yet.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Go on from what readers know as the owner, under which nothing has begun yet."""
         async with self.working:
             self.miss()
             self._epoch, self._number, self.lease = fence.epoch, 0, fence.session
@@ -200,22 +191,14 @@ class Mirror:
             self.is_current.set()
 
     async def check(self) -> None:
-        """Check whether a turn that readers believe to be running has ended without a word.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Check whether a turn that readers believe to be running has ended without a word."""
         async with self.working:
             turn = self._now_here().turn
             if turn and not await self._stored.is_open(turn):
                 await self.bring_up(SessionNow(todos=self._todos), None, None)
 
     async def bring_up(self, now: SessionNow, row: int | None, address: Address | None) -> None:
-        """Bring readers to the state that the owner reports; None: rows up to the last one there is.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Bring readers to the state that the owner reports; None: rows up to the last one there is."""
         rows = await self._stored.rows(self.session, self.row or 0)
         had, ended = self._now_here().turn, None
         if had and had != now.turn and not await self._stored.is_open(had):
@@ -224,7 +207,7 @@ class Mirror:
         self._show_rows(rows, row)
         if ended is not None:
             self._show(ended)
-        elif had and had != now.turn and _has_begun(self._now_here()):
+        elif had and had != now.turn and (self._now_here().text or self._now_here().thinking):
             self._show(StreamRestarted(had, self.session, GOES_ON))
         if now.turn and now.turn != had:
             self._show(TurnStarted(now.turn, self.session, address or Address(LOCAL, "")), now.since)
@@ -262,9 +245,6 @@ class Mirror:
             if question.id not in self._questions:
                 self._show(QuestionAsked(turn, self.session, question))
 
-    def _list_questions(self) -> list[Question]:
-        return [asked.question for asked in self._questions.values()]
-
     def _publish(self, event: TurnEvent | None) -> None:
         if event is not None:
             self._show(event)
@@ -272,7 +252,3 @@ class Mirror:
     def _show(self, event: TurnEvent, since: float = 0.0) -> None:
         self.note(event)
         self._show_here(event, since)
-
-
-def _has_begun(now: SessionNow) -> bool:
-    return bool(now.text or now.thinking)

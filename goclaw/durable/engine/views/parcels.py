@@ -18,7 +18,7 @@ from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import set_within
 from goclaw.common.core.wire import Happened, event_frame, event_of
-from goclaw.durable.store.exchange import EVERYONE, Exchange
+from goclaw.durable.store.replicas import EVERYONE, Exchange
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -96,12 +96,10 @@ class _Waiting:
         return mine.turn == its.turn and self.to == other.to and self.epoch == other.epoch
 
     def parcel(self, sender: str, number: int) -> Parcel:
-        frame = None
-        if isinstance(self.event, TextStreamed | ThinkingStreamed):
-            joined = type(self.event)(self.event.turn, self.event.session, "".join(self.texts))
-            frame = event_frame(joined)
-        elif self.event is not None:
-            frame = event_frame(self.event)
+        event = self.event
+        if isinstance(event, TextStreamed | ThinkingStreamed):
+            event = type(event)(event.turn, event.session, "".join(self.texts))
+        frame = event_frame(event) if event is not None else None
         return Parcel(self.kind, sender, number, self.session, self.epoch, happened=frame, **self.more)
 
 

@@ -24,7 +24,7 @@ from goclaw.durable.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SE
 from goclaw.durable.engine.views.stored_views import StoredViews
 from goclaw.durable.engine.views.watchers import Inspect, Watchers
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.exchange import EVERYONE, Exchange
+from goclaw.durable.store.replicas import EVERYONE, Exchange
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,10 @@ class RemoteSessions:
         self._exchange = exchange
         self._wanted_if_idle = wanted_if_idle
         self._stored = StoredViews(database)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._remote = Watchers(exchange, self._stored, clock, self._spawn)
         self._mirrors: dict[str, Mirror] = {}
         self._showing: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         """Set when there is something to watch."""
         self._talking = asyncio.Lock()
@@ -89,15 +89,17 @@ class RemoteSessions:
                     await queue.flush()
                     await self._exchange.unwatch([each for each in self._mirrors if self._mirrors[each].is_watched])
         finally:
-            await self._end_tasks()
+            tasks = set(self._tasks)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
 
     def publish(self, event: TurnEvent) -> None:
         if mirror := self._mirrors.get(event.session):
             mirror.note(event)
-        is_for_everyone = isinstance(event, SessionForgotten)
-        if not is_for_everyone:
-            is_for_everyone = not self._remote.publish(event) and isinstance(event, Notice)
-        if is_for_everyone:
+        is_forgotten = isinstance(event, SessionForgotten)
+        if is_forgotten or (not self._remote.publish(event) and isinstance(event, Notice)):
             self._remote.queue.broadcast(BESIDE, event.session, event)
 
     def send_notice(self, text: str, code: str) -> None:
@@ -296,13 +298,6 @@ class RemoteSessions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    async def _end_tasks(self) -> None:
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
 
 
 def _has_lease(session: str) -> bool:

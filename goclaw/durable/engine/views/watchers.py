@@ -13,7 +13,7 @@ from goclaw.common.core.events import AGENT_MARK, Address, MessageStored, Sessio
 from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.durable.engine.views.parcels import RETRY_SECONDS, ParcelQueue
 from goclaw.durable.engine.views.stored_views import StoredViews, published_to
-from goclaw.durable.store.exchange import Exchange
+from goclaw.durable.store.replicas import Exchange
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

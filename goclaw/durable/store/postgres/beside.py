@@ -1,15 +1,16 @@
-"""Access to a schema while a daemon uses it: queries, and a check. Everything here blocks."""
+"""Access to a schema while a daemon uses it: queries, and a check.
+
+Everything here blocks, and raises `StateError` when Postgres cannot be used.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
-from psycopg import Cursor
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.durable.store.database import BoundStatement, Examined, Row
-from goclaw.durable.store.postgres.connecting import HOLDERS_OF, PostgresRow, off_this_machine, parameters
+from goclaw.durable.store.postgres.connecting import HOLDERS_OF, PostgresRow, make_rows, off_this_machine, parameters
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.replicas import ALL, SEEN_SECONDS, SERVER, use_of
 from goclaw.durable.store.postgres.schema import NEWEST, VERSION
@@ -46,7 +47,7 @@ def connect(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.C
     """
     options = parameters(place) | {"application_name": "goclaw beside", "autocommit": writes}
     try:
-        with psycopg.connect(**options, row_factory=_rows) as connection:
+        with psycopg.connect(**options, row_factory=make_rows) as connection:
             if writes:
                 connection.execute(_SHORT_WAITS)
             else:
@@ -58,17 +59,8 @@ def connect(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.C
         raise store_error(error, place.shown, "written" if writes else "read") from error
 
 
-def _rows(cursor: Cursor[Any]) -> Any:
-    places = {column.name: place for place, column in enumerate(cursor.description or ())}
-    return lambda values: PostgresRow(values, places)
-
-
 def read_rows(place: PostgresPlace, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
-    """Return the rows of each query, all of one moment; none where the schema was never used.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Return the rows of each query, all of one moment; none where the schema was never used."""
     with connect(place) as connection:
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             return [[] for _ in statements]
@@ -76,21 +68,13 @@ def read_rows(place: PostgresPlace, statements: Sequence[BoundStatement]) -> lis
 
 
 def exists(place: PostgresPlace) -> bool:
-    """Whether the schema has the tables of GoClaw.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Whether the schema has the tables of GoClaw."""
     with connect(place) as connection:
         return connection.execute(SCHEMA, (place.schema,)).fetchone() is not None
 
 
 def examine(place: PostgresPlace) -> Examined:
-    """Look at the server, the role and the schema.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Look at the server, the role and the schema."""
     with connect(place) as connection:
         (about,) = connection.execute(_ABOUT).fetchall()
         weak = []
@@ -101,12 +85,8 @@ def examine(place: PostgresPlace) -> Examined:
         if not about["is_encrypted"] and off_this_machine(place):
             weak.append(("conversations cross the network unencrypted", "`?sslmode=verify-full` in `store`"))
         if connection.info.backend_pid != about["pid"]:
-            weak.append(
-                (
-                    ("there is a connection pooler in front of Postgres"),
-                    "PgBouncer works in session mode only (`pool_mode=session`)",
-                )
-            )
+            pooler = "there is a connection pooler in front of Postgres"
+            weak.append((pooler, "PgBouncer works in session mode only (`pool_mode=session`)"))
         words = f"Postgres {about['version']}, {place.shown}"
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             return Examined(f"{words}: will be created at the first start", weak)
@@ -117,16 +97,12 @@ def examine(place: PostgresPlace) -> Examined:
         holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
         used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no gateway"
         if version == NEWEST:
-            use = _use(connection)
+            [server] = connection.execute(*bind(SERVER())).fetchall()
+            use = use_of(connection.execute(*bind(ALL())).fetchall(), server)
             weak += _of_the_use(use)
             gateways = f"; gateways: {', '.join(map(str, use.replicas))}" if use.replicas else ""
             used += f", {use.connections} of {use.max_connections} connections{gateways}"
         return Examined(f"{words}: schema {version}, {size / 1e6:,.1f} MB, {used}", weak)
-
-
-def _use(connection: psycopg.Connection[PostgresRow]) -> StoreUse:
-    [server] = connection.execute(*bind(SERVER())).fetchall()
-    return use_of(connection.execute(*bind(ALL())).fetchall(), server)
 
 
 def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
@@ -137,7 +113,7 @@ def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
         weak.append((words, "the others continue their conversations; check the log there"))
     if len(versions := sorted({each.version for each in use.replicas if each.lives})) > 1:
         weak.append(
-            (f"gateways of several versions: {', '.join(versions)}", ("upgrade all of them to the newest version"))
+            (f"gateways of several versions: {', '.join(versions)}", "upgrade all of them to the newest version")
         )
     if use.notices > FULL_NOTICES:
         words = f"Postgres's notification queue is {use.notices:.0%} full; when it is full, transactions fail"

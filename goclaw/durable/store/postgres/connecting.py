@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncConnection, AsyncCursor, Cursor
 from psycopg.conninfo import conninfo_to_dict
 
 from goclaw.common.config.values import PostgresPlace
@@ -87,7 +87,8 @@ class PostgresRow:
 Connection = AsyncConnection[PostgresRow]
 
 
-def _rows(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], PostgresRow]:
+def make_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], PostgresRow]:
+    """Return what makes rows of a result, as psycopg's `row_factory`."""
     places = {column.name: place for place, column in enumerate(cursor.description or ())}
     return lambda values: PostgresRow(values, places)
 
@@ -113,7 +114,7 @@ async def connect(place: PostgresPlace, name: str) -> Connection:
     """
     options = parameters(place) | {"application_name": name}
     connection = await AsyncConnection.connect(
-        **options, autocommit=True, row_factory=_rows, prepare_threshold=PREPARED_AFTER
+        **options, autocommit=True, row_factory=make_rows, prepare_threshold=PREPARED_AFTER
     )
     try:
         await connection.execute(_SETTINGS, (f'"{place.schema}", pg_temp',))
@@ -149,11 +150,7 @@ def off_this_machine(place: PostgresPlace) -> bool:
 
 def _off_this_machine(given: Mapping[str, Any]) -> bool:
     hosts = str(given.get("host") or os.environ.get("PGHOST", "")).split(",")
-    return not all(map(_is_local, hosts))
-
-
-def _is_local(host: str) -> bool:
-    return host in ("", "localhost", "::1") or host.startswith(("/", "@", "127."))
+    return not all(host in ("", "localhost", "::1") or host.startswith(("/", "@", "127.")) for host in hosts)
 
 
 async def lock(connection: Connection, place: PostgresPlace, clock: Clock, *, alone: bool) -> None:

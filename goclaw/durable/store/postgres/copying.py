@@ -5,10 +5,11 @@ A copy out is of one moment of the database, while the daemon goes on. Nothing m
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import RealClock
 from goclaw.durable.store.dialect import MOMENT, NUMBERS
 from goclaw.durable.store.postgres.beside import SCHEMA, connect
-from goclaw.durable.store.postgres.connecting import Connection
+from goclaw.durable.store.postgres.connecting import Connection, single
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.schema import daemon_facts, metadata
@@ -44,9 +45,7 @@ from goclaw.errors import StateError
 _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
 _KEEP = "INSERT INTO daemon_facts (name, value) VALUES (%s, %s)"
 _SET_SEQUENCE = "SELECT setval(pg_get_serial_sequence(%s, %s), %s)"
-_SEQUENCE = """
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%s, %s)::regclass), 0)
-"""
+_SEQUENCE = "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%s, %s)::regclass), 0)"
 
 
 def copy_to_file(place: PostgresPlace, target: Path) -> Mapping[str, TableSum]:
@@ -99,11 +98,6 @@ def replace_with_file(place: PostgresPlace, source: Path, *, only_empty: bool = 
         return apart.submit(asyncio.run, _replace(place, source, only_empty=only_empty)).result()
 
 
-def fill_with_file(place: PostgresPlace, source: Path) -> Mapping[str, TableSum]:
-    """Do the same with a schema that has no rows; raises as `replace_with_file`, and where it has some."""
-    return replace_with_file(place, source, only_empty=True)
-
-
 async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> Mapping[str, TableSum]:
     database = PostgresDatabase(place, RealClock(), alone=True)
     try:
@@ -125,7 +119,7 @@ async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> M
 
 
 async def _fill(writer: Connection, source: Path) -> None:
-    kept = {name: await _fact(writer, name) for name in OF_A_STORE}
+    kept = {name: await single(writer, _FACT, name) for name in OF_A_STORE}
     with read_only(source) as file:
         names = ", ".join(table.name for table in metadata.sorted_tables)  # at once: one refers to another
         await writer.execute(f"TRUNCATE {names} RESTART IDENTITY".encode())
@@ -137,16 +131,12 @@ async def _fill(writer: Connection, source: Path) -> None:
             await writer.execute(_KEEP, (name, value))
 
 
-async def _fact(writer: Connection, name: str) -> str | None:
-    row = await (await writer.execute(_FACT, (name,))).fetchone()
-    return str(row[0]) if row else None
-
-
 async def _copy_in(writer: Connection, file: sqlite3.Connection, table: Table) -> None:
     columns = list(table.columns)
     names = [column.name for column in columns]
     into_ours = [_reader_of(column) for column in columns]
-    into = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(str(table.name)), _list(names))
+    listed = sql.SQL(", ").join(map(sql.Identifier, names))
+    into = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(str(table.name)), listed)
     rows = file.execute(f"SELECT {', '.join(names)} FROM {table.name}")  # noqa: S608  # our own names
     async with writer.cursor() as cursor, cursor.copy(into) as copying:
         for row in rows:
@@ -164,16 +154,15 @@ async def _copy_in(writer: Connection, file: sqlite3.Connection, table: Table) -
 
 
 async def _sums(writer: Connection) -> Mapping[str, TableSum]:
-    return {str(table.name): await _sum_of(writer, table) for table in metadata.sorted_tables}
-
-
-async def _sum_of(writer: Connection, table: Table) -> TableSum:
-    summing = Summing()
-    async with writer.cursor(name=f"sum_{table.name}") as cursor:
-        await cursor.execute(rows_in_order(table).encode())
-        while rows := await cursor.fetchmany(AT_ONCE):
-            summing.add([tuple(row) for row in rows])
-    return summing.sum()
+    sums = dict[str, TableSum]()
+    for table in metadata.sorted_tables:
+        summing = Summing()
+        async with writer.cursor(name=f"sum_{table.name}") as cursor:
+            await cursor.execute(rows_in_order(table).encode())
+            while rows := await cursor.fetchmany(AT_ONCE):
+                summing.add([tuple(row) for row in rows])
+        sums[str(table.name)] = summing.sum()
+    return sums
 
 
 def _reader_of(column: Column[Any]) -> Callable[[Any], Any]:
@@ -181,21 +170,9 @@ def _reader_of(column: Column[Any]) -> Callable[[Any], Any]:
     if isinstance(column.type, Boolean):
         read: Callable[[Any], Any] = bool
     elif column.type is MOMENT:
-        read = _moment
+        read = partial(datetime.fromtimestamp, tz=UTC)
     elif column.type is NUMBERS:
         read = orjson.loads
     else:
-        return _without_nul
+        return lambda value: value.replace("\0", "") if isinstance(value, str) else value
     return lambda value: None if value is None else read(value)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _without_nul(value: Any) -> Any:
-    return value.replace("\0", "") if isinstance(value, str) else value
-
-
-def _list(names: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -89,20 +89,25 @@ class PostgresDatabase(Database):
         super().__init__()
         self._is_exclusive = alone
         """Whether no other process may use the schema meanwhile."""
-        self._place = place
+        self.place = place
         self._clock = clock
         self._writer: Connection | None = None
         self._writing = asyncio.Lock()
         """Held while the writer's connection is used."""
-        self._replica = secrets.token_hex(4)
-        self._name = application_name(self._replica)
-        self._settings = ReplicaSettings.model_construct()
+        self.replica = secrets.token_hex(4)
+        """The name of this process among those that share the schema; another one at each start."""
+        self.application_name = application_name(self.replica)
+        """The name under which Postgres shows the connections of this process."""
+        self.settings = ReplicaSettings.model_construct()
+        """The settings that this process and the others have agreed upon."""
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._silence = Silence()
-        self._readers = Readers(partial(self._silence.connect, place, self._name), self._silence.refuse, READERS)
+        self._readers = Readers(
+            partial(self._silence.connect, place, self.application_name), self._silence.refuse, READERS
+        )
         self.clock = DatabaseClock(clock)
-        self.notices = Notices(place, self._name)
+        self.notices = Notices(place, self.application_name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.subscribe(DELETED, lambda _: self.deleted(), lambda: self.deleted())
         self._number = 0
@@ -120,40 +125,20 @@ class PostgresDatabase(Database):
         """
         try:
             self._writer = await self._claim()
-            await prepare(self._writer, self._place.schema, clock=self._clock)
+            await prepare(self._writer, self.place.schema, clock=self._clock)
             if self._is_exclusive:
-                await learn(self._writer, REWRITER, self._replica)
+                await learn(self._writer, REWRITER, self.replica)
             self._rewriter = await fact(self._writer, REWRITER)
         except psycopg.Error as error:
-            raise StateError(str(store_error(error, self._place.shown, OPENED))) from error
+            raise StateError(str(store_error(error, self.place.shown, OPENED))) from error
 
     async def close(self) -> None:
         """Close the connections."""
         await self._readers.close()
         await self._drop()
 
-    @property
-    def place(self) -> PostgresPlace:
-        """Where it is."""
-        return self._place
-
     def clock_of(self, clock: Clock) -> Clock:
         return self.clock
-
-    @property
-    def application_name(self) -> str:
-        """The name under which Postgres shows the connections of this process."""
-        return self._name
-
-    @property
-    def replica(self) -> str:
-        """The name of this process among those that share the schema; another one at each start."""
-        return self._replica
-
-    @property
-    def settings(self) -> ReplicaSettings:
-        """The settings that this process and the others have agreed upon."""
-        return self._settings
 
     @property
     def vectors(self) -> PostgresVectors:
@@ -161,15 +146,15 @@ class PostgresDatabase(Database):
 
     async def join(self, settings: ReplicaSettings) -> None:
         try:
-            async with await connect(self._place, self._name) as connection:
-                await join(connection, self._replica, self._name, settings, self._clock)
+            async with await connect(self.place, self.application_name) as connection:
+                await join(connection, self.replica, self.application_name, settings, self._clock)
         except (psycopg.Error, OSError) as error:
-            raise StateError(str(store_error(error, self._place.shown, OPENED))) from error
-        self._settings = settings
+            raise StateError(str(store_error(error, self.place.shown, OPENED))) from error
+        self.settings = settings
 
     async def use(self) -> StoreUse:
         [server] = await self.read(SERVER())
-        return use_of(await self.read(ALL()), server, self._replica)
+        return use_of(await self.read(ALL()), server, self.replica)
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
@@ -190,7 +175,7 @@ class PostgresDatabase(Database):
                 with self._silence.watch(connection):
                     return Fence(session, await self._acquire(connection, session))
         except (psycopg.Error, OSError) as error:
-            raise store_error(error, self._place.shown, "written") from error
+            raise store_error(error, self.place.shown, "written") from error
 
     async def _acquire(self, connection: Connection, session: str) -> int:
         """Take a session over and return the new epoch.
@@ -200,10 +185,10 @@ class PostgresDatabase(Database):
         """
         for _ in range(TAKES - 1):
             try:
-                return int(await single(connection, _TAKE, session, self._replica))
+                return int(await single(connection, _TAKE, session, self.replica))
             except psycopg.errors.LockNotAvailable:
                 await single(connection, _END_HOLDERS, session)
-        return int(await single(connection, _TAKE, session, self._replica))
+        return int(await single(connection, _TAKE, session, self.replica))
 
     async def read(self, statement: BoundStatement) -> Sequence[Row]:
         text, values = bind(statement)
@@ -219,7 +204,7 @@ class PostgresDatabase(Database):
                 # After a restart of Postgres each connection that was made before is found dead once.
                 is_lost = not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE
                 if not (known and is_lost) or isinstance(error, Unanswered):
-                    raise store_error(error, self._place.shown, "read") from error
+                    raise store_error(error, self.place.shown, "read") from error
 
     @asynccontextmanager
     async def pause_writes(self) -> AsyncIterator[Connection]:
@@ -304,7 +289,7 @@ class PostgresDatabase(Database):
                 await writer.execute("BEGIN")
                 cursors = [await send(writer, each) for each in group]
                 self._number += 1
-                number = await writer.execute(_NUMBER, (self._replica, self._number))
+                number = await writer.execute(_NUMBER, (self.replica, self._number))
             results = [[await result_of(cursor) for cursor in each] for each in cursors]
             [(own,)] = await number.fetchall()
             try:
@@ -336,7 +321,9 @@ class PostgresDatabase(Database):
             self._untold = untold
             await self._drop()
             if not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE:
-                self._waiting.put_nowait(Transaction((), durable=False, done=_make_dummy()))
+                ignored: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
+                ignored.cancel()
+                self._waiting.put_nowait(Transaction((), durable=False, done=ignored))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
         """Look up the outcome of a commit that lost its connection; other writes are refused meanwhile.
@@ -348,22 +335,17 @@ class PostgresDatabase(Database):
         await self._drop()
         while True:
             try:
-                async with await self._silence.connect(self._place, self._name) as asking:
+                async with await self._silence.connect(self.place, self.application_name) as asking:
                     if not await single(asking, _RUNS, number):
-                        return bool(await single(asking, _LAST, self._replica) == self._number)
+                        return bool(await single(asking, _LAST, self.replica) == self._number)
             except psycopg.errors.InvalidParameterValue:
                 return False  # a transaction of the future: this is an older copy of the database
             except (psycopg.Error, OSError) as again:
-                trouble = store_error(again, self._place.shown, "written")
+                trouble = store_error(again, self.place.shown, "written")
             await self._notice(trouble)
-            self._refuse_waiting(trouble)
+            waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
+            self._queue_outcomes(waiting, [DiskError(str(trouble), trouble.fault) for _ in waiting])
             await self._clock.sleep(backoff.next())
-
-    def _refuse_waiting(self, trouble: DiskError) -> None:
-        group = []
-        while not self._waiting.empty():
-            group.append(self._waiting.get_nowait())
-        self._queue_outcomes(group, [DiskError(str(trouble), trouble.fault) for _ in group])
 
     async def _claim(self) -> Connection:
         """Return a new connection that holds the lock of the schema.
@@ -372,10 +354,10 @@ class PostgresDatabase(Database):
             StateError: others hold it.
             psycopg.Error: Postgres cannot be reached or refuses.
         """
-        writer = await self._silence.connect(self._place, self._name)
+        writer = await self._silence.connect(self.place, self.application_name)
         try:
-            await lock(writer, self._place, self._clock, alone=self._is_exclusive)
-            await single(writer, _NAME_REPLICA, self._replica)
+            await lock(writer, self.place, self._clock, alone=self._is_exclusive)
+            await single(writer, _NAME_REPLICA, self.replica)
             asked = self._clock.awake_or_not()
             self.clock.update(await single(writer, _TIME), asked)
         except BaseException:
@@ -396,17 +378,17 @@ class PostgresDatabase(Database):
         except StateError as error:
             raise DiskError(str(error), DiskFault.REFUSED) from error
         except (psycopg.Error, OSError) as error:
-            raise store_error(error, self._place.shown, "written") from error
+            raise store_error(error, self.place.shown, "written") from error
         try:
             rewriter = await fact(writer, REWRITER)
         except psycopg.Error as error:
             await writer.close()
-            raise store_error(error, self._place.shown, "written") from error
+            raise store_error(error, self.place.shown, "written") from error
         if rewriter != self._rewriter:
             await writer.close()
             again = f"{daemon_command('restart')} continues with the present data"
             raise DiskError(
-                f"another GoClaw had exclusive use of {self._place.shown} in the meantime: {again}", DiskFault.GONE
+                f"another GoClaw had exclusive use of {self.place.shown} in the meantime: {again}", DiskFault.GONE
             )
         self._writer = writer
         return writer
@@ -415,7 +397,7 @@ class PostgresDatabase(Database):
         """Return the words for an error that is not a transaction's own."""
         self.counts["connections lost"] += 1
         known = error if isinstance(error, psycopg.Error | OSError) else psycopg.OperationalError(str(error))
-        return store_error(known, self._place.shown, "written")
+        return store_error(known, self.place.shown, "written")
 
     async def _clean(self) -> None:
         """Bring the writer back to where a transaction can begin; let it go where that is not possible.
@@ -439,11 +421,11 @@ class PostgresDatabase(Database):
             await writer.close()
 
 
-def _make_dummy() -> asyncio.Future[list[StatementResult]]:
-    """Return a future with a result that no one waits for."""
-    future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
-    future.cancel()
-    return future
+def require_postgres(database: Database) -> PostgresDatabase:
+    """Return an open store on Postgres as what it is; raises TypeError where it is another one."""
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return database
 
 
 @asynccontextmanager

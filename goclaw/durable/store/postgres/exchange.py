@@ -7,47 +7,39 @@ transaction of the writer they would hold Postgres's one lock of all commits tha
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 
-from sqlalchemy import text
-
 from goclaw.durable.store.database import Statement
-from goclaw.durable.store.exchange import EVERYONE, Watch
 from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.replicas import EVERYONE, Watch
 
 TOPIC = "events"
 """Topic of notices for everyone; those for one process have its name behind it."""
 PIECE_BYTES = 7_000
 """Bytes of a message in one notice, without its header: `notices.MAX_BYTES` in all."""
 _SEND = Statement(
-    text(
-        "SELECT set_config('synchronous_commit', 'off', true), "
-        "count(pg_notify(topic || '_' || md5(current_schema()), payload)) "
-        "FROM unnest(CAST(:topics AS text[]), CAST(:payloads AS text[])) AS message(topic, payload)"
-    )
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    "count(pg_notify(topic || '_' || md5(current_schema()), payload)) "
+    "FROM unnest(CAST(:topics AS text[]), CAST(:payloads AS text[])) AS message(topic, payload)"
 )
 _WATCH = Statement(
-    text(
-        "INSERT INTO session_watches (session, replica, until) "
-        "SELECT session, :replica, clock_timestamp() + make_interval(secs => :seconds) "
-        "FROM unnest(CAST(:sessions AS text[])) AS wanted(session) "
-        "ON CONFLICT (session, replica) DO UPDATE SET until = excluded.until"
-    )
+    "INSERT INTO session_watches (session, replica, until) "
+    "SELECT session, :replica, clock_timestamp() + make_interval(secs => :seconds) "
+    "FROM unnest(CAST(:sessions AS text[])) AS wanted(session) "
+    "ON CONFLICT (session, replica) DO UPDATE SET until = excluded.until"
 )
 _UNWATCH = Statement(
-    text("DELETE FROM session_watches WHERE replica = :replica AND session = ANY(CAST(:sessions AS text[]))")
+    "DELETE FROM session_watches WHERE replica = :replica AND session = ANY(CAST(:sessions AS text[]))"
 )
 _EXPIRE = Statement(
-    text(
-        "DELETE FROM session_watches WHERE (session, replica) IN "
-        "(SELECT session, replica FROM session_watches WHERE until < clock_timestamp() FOR UPDATE SKIP LOCKED)"
-    )
+    "DELETE FROM session_watches WHERE (session, replica) IN "
+    "(SELECT session, replica FROM session_watches WHERE until < clock_timestamp() FOR UPDATE SKIP LOCKED)"
 )
 _WATCHES = Statement(
-    text("SELECT session, replica FROM session_watches WHERE replica <> :replica AND until > clock_timestamp()")
+    "SELECT session, replica FROM session_watches WHERE replica <> :replica AND until > clock_timestamp()"
 )
 
 
 class PostgresExchange:
-    """Implements `store.exchange.Exchange`."""
+    """Implements `store.replicas.Exchange`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

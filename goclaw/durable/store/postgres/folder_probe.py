@@ -14,15 +14,14 @@ from pathlib import Path
 
 import orjson
 import psycopg
-from sqlalchemy import text
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import background, finish_despite_cancel, run_with_restarts, set_within
-from goclaw.durable.store.database import BoundStatement, Database, Statement
+from goclaw.durable.store.database import BoundStatement, Database, Row, Statement
 from goclaw.durable.store.postgres.beside import exists
-from goclaw.durable.store.postgres.connecting import Connection, application_name, connect
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.connecting import application_name, connect
+from goclaw.durable.store.postgres.database import require_postgres
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.notices import Notices
 from goclaw.durable.store.postgres.replicas import ALL, SERVER, use_of
@@ -43,11 +42,11 @@ MAX_NAMES = 7_500
 MAX_QUESTIONS = 20
 """Questions that wait for an answer; more are dropped, and their askers say that nothing was answered."""
 _CONNECTED = Statement(
-    text("""
+    """
 SELECT r.id FROM replicas r WHERE EXISTS (
     SELECT 1 FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.application_name LIKE 'goclaw ' || r.id || ' %'
-)""")
+)"""
 )
 """A gateway that was killed a moment ago has been seen, but has no connection, and does not answer."""
 _TOKEN = re.compile(r"[0-9a-f]{16}")
@@ -62,16 +61,16 @@ class FolderProbe:
     def __init__(
         self,
         notices: Notices,
+        read: Callable[[BoundStatement], Awaitable[Sequence[Row]]],
         write: Callable[[BoundStatement], Awaitable[object]],
-        others: Callable[[], Awaitable[Sequence[Replica]]],
         folders: Folders,
         clock: Clock,
         replica: str = "",
     ) -> None:
-        """`write` commits a statement; `others` returns the gateways that are asked; `replica`: which one this is."""
+        """`read` answers a query, `write` commits a statement; `replica`: which gateway this is; empty: none."""
         self._notices = notices
+        self._read = read
         self._write = write
-        self._others = others
         self._folders = folders
         self._clock = clock
         self._replica = replica
@@ -85,11 +84,6 @@ class FolderProbe:
             notices.subscribe(ASKED, self._receive_question, self._listens.set)
 
     async def run(self) -> None:
-        """Answer the others, until cancelled.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
         while True:
             question = orjson.loads(await self._questions.get())
             token, names = str(question["token"]), [str(name) for name in question["folders"]]
@@ -100,12 +94,7 @@ class FolderProbe:
             await self._write(self._notices.notice_for(SEEN, orjson.dumps(answer).decode()))
 
     async def unseen(self) -> list[str]:
-        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
-        others = [each for each in await self._others() if each.lives and not each.is_own]
+        others = await self._others()
         if not others or not await set_within(self._listens, self._clock, ANSWER_SECONDS):
             return []
         token = secrets.token_hex(8)
@@ -119,6 +108,12 @@ class FolderProbe:
             return list(_words(others, answers, folders))
         finally:
             del self._answers[token]
+
+    async def _others(self) -> Sequence[Replica]:
+        connected = {row["id"] for row in await self._read(_CONNECTED())}
+        [server] = await self._read(SERVER())
+        replicas = use_of(await self._read(ALL()), server, self._replica).replicas
+        return [each for each in replicas if each.id in connected and each.lives and not each.is_own]
 
     async def _wait_for(self, others: set[str], answers: Mapping[str, list[str]]) -> None:
         deadline = self._clock.monotonic() + ANSWER_SECONDS
@@ -142,18 +137,13 @@ def _file(token: str) -> str:
 
 
 def _distinct(folders: Mapping[str, Path]) -> dict[str, Path]:
-    """Return each folder that there is once, with the first of its names."""
+    """Return each folder that there is once, with the first of its names: as many as a question can be about."""
     found: dict[Path, str] = {}
     for name, folder in folders.items():
         if folder.is_dir():
             found.setdefault(folder.resolve(), name)
-    return _fitting({name: folder for folder, name in found.items()})
-
-
-def _fitting(folders: Mapping[str, Path]) -> dict[str, Path]:
-    """Return as many folders as a question can be about."""
     fitting, left = dict[str, Path](), MAX_NAMES
-    for name, folder in list(folders.items())[:MAX_FOLDERS]:
+    for folder, name in list(found.items())[:MAX_FOLDERS]:
         left -= len(orjson.dumps(name)) + 1
         if left >= 0:
             fitting[name] = folder
@@ -201,19 +191,9 @@ def _words(others: Sequence[Replica], answers: Mapping[str, list[str]], folders:
 
 
 def open_probe(database: Database, folders: Folders, clock: Clock) -> FolderProbe:
-    """Return the probe of a running gateway, which answers the others, too.
-
-    Raises:
-        TypeError: the store is not on Postgres.
-    """
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-
-    async def others() -> Sequence[Replica]:
-        connected = {row["id"] for row in await database.read(_CONNECTED())}
-        return [each for each in (await database.use()).replicas if each.id in connected]
-
-    return FolderProbe(database.notices, database.write, others, folders, clock, database.replica)
+    """Return the probe of a running gateway, which answers the others, too."""
+    schema = require_postgres(database)
+    return FolderProbe(schema.notices, schema.read, schema.write, folders, clock, schema.replica)
 
 
 async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -> list[str]:
@@ -228,22 +208,12 @@ async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -
     try:
         async with await connect(place, name) as connection:
 
-            async def write(statement: BoundStatement) -> object:
-                return await connection.execute(*bind(statement))
-
-            async def others() -> Sequence[Replica]:
-                return await _gateways(connection)
+            async def execute(statement: BoundStatement) -> Sequence[Row]:
+                return await (await connection.execute(*bind(statement))).fetchall()
 
             notices = Notices(place, name)
-            probe = FolderProbe(notices, write, others, folders, clock)
+            probe = FolderProbe(notices, execute, execute, folders, clock)
             async with background(run_with_restarts("notices", notices.run, clock), "notices"):
                 return await probe.unseen()
     except (psycopg.Error, OSError) as error:
         raise StateError(str(store_error(error, place.shown, "read"))) from error
-
-
-async def _gateways(connection: Connection) -> Sequence[Replica]:
-    connected = {row["id"] for row in await (await connection.execute(*bind(_CONNECTED()))).fetchall()}
-    [server] = await (await connection.execute(*bind(SERVER()))).fetchall()
-    replicas = use_of(await (await connection.execute(*bind(ALL()))).fetchall(), server).replicas
-    return [each for each in replicas if each.id in connected]

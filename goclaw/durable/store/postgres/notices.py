@@ -9,18 +9,17 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import psycopg
-from sqlalchemy import text
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.durable.store.database import BoundStatement, Statement
-from goclaw.durable.store.postgres.connecting import Connection, connect, single
+from goclaw.durable.store.postgres.connecting import connect, single
 from goclaw.durable.store.postgres.faults import store_error
 
 MAX_BYTES = 7_999
 """Bytes of a payload that Postgres takes (postgresql.org, "NOTIFY")."""
-TELL = Statement(text("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)"))
+TELL = Statement("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)")
 _LISTEN = "SELECT 'LISTEN \"' || %s::text || '_' || md5(current_schema()) || '\"'"
 
 
@@ -77,7 +76,11 @@ class Notices:
     async def _listen(self, topics: list[str]) -> None:
         try:
             async with await connect(self._place, self._name) as connection:
-                channels = {await _subscribe(connection, topic): topic for topic in topics}
+                channels = dict[str, str]()
+                for topic in topics:
+                    statement = str(await single(connection, _LISTEN, topic))
+                    await connection.execute(statement.encode())
+                    channels[statement.removeprefix("LISTEN ").strip('"')] = topic
                 for topic in topics:
                     for listener in self._listeners[topic]:
                         listener.missed()
@@ -87,10 +90,3 @@ class Notices:
                             listener.heard(notice.payload)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "read") from error
-
-
-async def _subscribe(connection: Connection, topic: str) -> str:
-    """Have a connection listen to a topic; return the channel."""
-    statement = str(await single(connection, _LISTEN, topic))
-    await connection.execute(statement.encode())
-    return statement.removeprefix("LISTEN ").strip('"')

@@ -8,8 +8,6 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import text
-
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.fencing import under_fence
 from goclaw.common.core.supervise import set_within
@@ -30,23 +28,19 @@ CREATE INDEX orders_by_session ON orders (session, seq) WHERE reply IS NULL;
 CREATE INDEX inbox_open_by_session ON inbox (session, seq) WHERE state <> 'done';
 """
 """The index is for looks at one session only: the owner that takes a message in, and every other process."""
-_SWEEP = Statement(text("DELETE FROM orders WHERE until < clock_timestamp()"))
+_SWEEP = Statement("DELETE FROM orders WHERE until < clock_timestamp()")
 _GIVE = Statement(
-    text(
-        "INSERT INTO orders (id, session, name, body, until) "
-        "VALUES (:id, :session, :name, :body, clock_timestamp() + make_interval(secs => :seconds))"
-    )
+    "INSERT INTO orders (id, session, name, body, until) "
+    "VALUES (:id, :session, :name, :body, clock_timestamp() + make_interval(secs => :seconds))"
 )
 _OPEN = Statement(
-    text(
-        "SELECT id, session, name, body FROM orders "
-        "WHERE session = :session AND reply IS NULL AND until > clock_timestamp() ORDER BY seq"
-    )
+    "SELECT id, session, name, body FROM orders "
+    "WHERE session = :session AND reply IS NULL AND until > clock_timestamp() ORDER BY seq"
 )
-_ANSWER = Statement(text("UPDATE orders SET body = '', reply = :reply, is_refusal = :is_refusal WHERE id = :id"))
-_TAKE_REPLY = Statement(text("DELETE FROM orders WHERE id = :id AND reply IS NOT NULL RETURNING reply, is_refusal"))
-_TAKE_BACK = Statement(text("DELETE FROM orders WHERE id = :id RETURNING reply, is_refusal"))
-_WANT = Statement(text("SELECT want_session(:session)"))
+_ANSWER = Statement("UPDATE orders SET body = '', reply = :reply, is_refusal = :is_refusal WHERE id = :id")
+_TAKE_REPLY = Statement("DELETE FROM orders WHERE id = :id AND reply IS NOT NULL RETURNING reply, is_refusal")
+_TAKE_BACK = Statement("DELETE FROM orders WHERE id = :id RETURNING reply, is_refusal")
+_WANT = Statement("SELECT want_session(:session)")
 
 
 class PostgresOrders:

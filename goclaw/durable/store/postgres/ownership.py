@@ -16,16 +16,15 @@ from typing import Any
 import psycopg
 from procrastinate import App, PsycopgConnector
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import text
 
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.common.core.supervise import background, cancellable, finish_despite_cancel, run_with_restarts
 from goclaw.durable.store.database import BoundStatement, Database, Statement
-from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, LeaseStore, Orders, Work
+from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, Orders, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
-from goclaw.durable.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.connecting import SEARCH_PATH, connect, parameters, single
+from goclaw.durable.store.postgres.database import PostgresDatabase, require_postgres
 from goclaw.durable.store.postgres.duties import Duties
 from goclaw.durable.store.postgres.exchange import PostgresExchange
 from goclaw.durable.store.postgres.faults import store_error
@@ -60,22 +59,18 @@ CONNECTIONS = 3
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
 
 _WANT = Statement(
-    text("SELECT want_session(:session)"),
-    behind=Statement(text(f"SELECT pg_notify('{NEWS}_' || md5(current_schema()), :session)")),
+    "SELECT want_session(:session)",
+    behind=Statement(f"SELECT pg_notify('{NEWS}_' || md5(current_schema()), :session)"),
 )
-_WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
-_WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
-_IS_OWNED = Statement(
-    text("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
-)
+_WANT_IF_IDLE = Statement("SELECT want_session_if_idle(:session)")
+_WITHDRAW = Statement("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'")
+_IS_OWNED = Statement("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
 _EPOCHS = Statement(
-    text("SELECT session, epoch FROM session_owners WHERE session = ANY(CAST(:sessions AS text[])) ORDER BY session")
+    "SELECT session, epoch FROM session_owners WHERE session = ANY(CAST(:sessions AS text[])) ORDER BY session"
 )
 _FORGET_OWNER = Statement(
-    text(
-        "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
-        "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
-    )
+    "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
+    "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
 _SEE = f"""
@@ -84,11 +79,9 @@ RETURNING extract(epoch from clock_timestamp())::float8
 """
 _LOOK = "SELECT gone, next_death FROM look_for_the_dead(%s)"
 _BESIDE = Statement(
-    text(
-        "INSERT INTO session_owners AS known (session, epoch, replica, taken_at) "
-        "VALUES (:session, nextval('session_epochs'), :replica, clock_timestamp()) "
-        "ON CONFLICT (session) DO UPDATE SET replica = excluded.replica RETURNING epoch"
-    )
+    "INSERT INTO session_owners AS known (session, epoch, replica, taken_at) "
+    "VALUES (:session, nextval('session_epochs'), :replica, clock_timestamp()) "
+    "ON CONFLICT (session) DO UPDATE SET replica = excluded.replica RETURNING epoch"
 )
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = (
@@ -189,7 +182,8 @@ class PostgresOwnership:
     async def _be_gone(self) -> None:
         """Say that this process ends: nothing it began is alive."""
         try:
-            async with await self._connect() as connection:
+            database = self._database
+            async with await connect(database.place, database.application_name) as connection:
                 await connection.execute(_BE_GONE, (self._database.replica,))
         except (psycopg.Error, OSError) as error:
             log.debug("the end of this process cannot be noted: %s", error)
@@ -355,9 +349,6 @@ class PostgresOwnership:
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._database.place.shown, "written") from error
 
-    async def _connect(self) -> Connection:
-        return await connect(self._database.place, self._database.application_name)
-
 
 async def _write(database: PostgresDatabase, statement: BoundStatement) -> None:
     await database.write(statement)
@@ -373,20 +364,14 @@ async def _open_pool(app: App) -> AsyncIterator[None]:
         await app.close_async()
 
 
-def _postgres(database: Database) -> PostgresDatabase:
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-    return database
-
-
 def _open(database: Database, clock: Clock) -> PostgresOwnership:
-    postgres = _postgres(database)
+    postgres = require_postgres(database)
     return PostgresOwnership(postgres, clock, postgres.settings.stall_seconds)
 
 
-def _open_processes(database: Database, leases: LeaseStore, clock: Clock) -> PostgresProcesses:
-    return PostgresProcesses(_postgres(database), leases, clock)
-
-
-PART = LeasePart(_open, _open_processes, lambda database: PostgresExchange(_postgres(database)))
+PART = LeasePart(
+    _open,
+    lambda database, leases, clock: PostgresProcesses(require_postgres(database), leases, clock),
+    lambda database: PostgresExchange(require_postgres(database)),
+)
 """The leases that `LEASES` of the catalogue names."""

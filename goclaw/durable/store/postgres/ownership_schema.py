@@ -3,6 +3,7 @@
 procrastinate's own tables and functions stand in the same schema, so that a session's job is deferred in the
 transaction that brings the session work. They come from the installed package: `schema.sql` for a new schema, its
 migrations for an older one (procrastinate.readthedocs.io, "Migrations"); a fact says which migration was the last.
+Functions raise `StateError` when it is not installed, and `psycopg.Error` when Postgres refuses.
 """
 
 from collections.abc import Sequence
@@ -125,30 +126,17 @@ def _scripts() -> Path:
 
 
 def migrations() -> Sequence[Path]:
-    """Return procrastinate's migrations, oldest first; their names sort so.
-
-    Raises:
-        StateError: procrastinate is not installed.
-    """
+    """Return procrastinate's migrations, oldest first; their names sort so."""
     return sorted((_scripts() / "migrations").glob("*.sql"))
 
 
 def jobs_schema() -> bytes:
-    """Return the script that makes procrastinate's tables in a new schema.
-
-    Raises:
-        StateError: procrastinate is not installed.
-    """
+    """Return the script that makes procrastinate's tables in a new schema."""
     return (_scripts() / "schema.sql").read_bytes()
 
 
 async def make_jobs(connection: Connection) -> str:
-    """Make procrastinate's tables in the schema of the connection; return the migration that they are at.
-
-    Raises:
-        StateError: procrastinate is not installed.
-        psycopg.Error: Postgres refuses.
-    """
+    """Make procrastinate's tables in the schema of the connection; return the migration that they are at."""
     await connection.execute(jobs_schema())
     return migrations()[-1].stem
 

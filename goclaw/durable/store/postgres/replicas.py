@@ -8,8 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import text
-
 from goclaw import __version__
 from goclaw.common.config.policies import ReplicaSettings
 from goclaw.common.core.clock import Clock
@@ -134,8 +132,8 @@ CREATE TABLE commits (
 """
 """The last commit of each process, by a number that it counts itself (`database`). Half of a page is left free, so that
 a row's next version stands beside the last one and no index is touched (postgresql.org, "Heap-Only Tuples")."""
-PIN = Statement(text("SELECT pin_session(:session, :name)"))
-TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
+PIN = Statement("SELECT pin_session(:session, :name)")
+TELL_OF_THE_ABSENT = Statement("SELECT waiting, absent FROM tell_of_the_absent()")
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('goclaw:' || current_schema(), 3))"
 _OTHERS = """
 SELECT r.name, r.address, r.stall_seconds, r.workspaces FROM replicas r
@@ -156,7 +154,7 @@ UPDATE procrastinate_jobs SET queue_name = '{QUEUE}' WHERE queue_name LIKE '{OF_
 SEEN_SECONDS = 600
 """Seconds for which a gateway is shown that was killed."""
 ALL = Statement(
-    text(f"""
+    f"""
 SELECT r.id, r.name, r.address, r.version, r.workspaces, r.stall_seconds,
     extract(epoch FROM clock_timestamp() - r.began_at)::float8 AS age,
     extract(epoch FROM clock_timestamp() - r.seen_at)::float8 AS silent,
@@ -166,15 +164,15 @@ FROM replicas r WHERE r.seen_at > clock_timestamp() - make_interval(secs => {SEE
     SELECT 1 FROM replicas again WHERE again.name = r.name AND again.name <> '' AND again.began_at > r.seen_at
         AND r.seen_at < clock_timestamp() - make_interval(secs => r.stall_seconds)
 ) ORDER BY r.began_at, r.id
-""")  # noqa: S608  # our own words
+"""  # noqa: S608  # our own words
 )
 SERVER = Statement(
-    text("""
+    """
 SELECT pg_notification_queue_usage() AS notices, current_setting('max_connections')::int AS most,
     (SELECT coalesce(sum(numbackends), 0)::int FROM pg_stat_database) AS connections,
     (SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name LIKE 'goclaw %') AS ours
-""")
+"""
 )
 
 

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import text
-
 from goclaw.common.core.fencing import under_fence
 from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
-from goclaw.durable.store.spending import Reservation, ReservationsPart
+from goclaw.durable.store.spending import Reservation, Reservations, ReservationsPart
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -50,40 +48,40 @@ $$;
 `prune` deletes."""
 RETRY_SECONDS = 1.0
 """Seconds until a row that could not be deleted is tried again: until then requests of its person may wait for it."""
-_RESERVE = Statement(text("SELECT reserve(:id, :person, :session, :turn, :tokens, :cost)"))
+_RESERVE = Statement("SELECT reserve(:id, :person, :session, :turn, :tokens, :cost)")
 _COLUMNS = "id, person, session, turn, tokens, cost"
 _BEFORE = Statement(
-    text(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person AND number < :number ORDER BY number")  # noqa: S608  # our own
+    f"SELECT {_COLUMNS} FROM reservations WHERE person = :person AND number < :number ORDER BY number"  # noqa: S608  # our own
 )
-_OF_PERSON = Statement(text(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person ORDER BY number"))  # noqa: S608  # our own
+_OF_PERSON = Statement(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person ORDER BY number")  # noqa: S608  # our own
 # One that another process has taken over since is not ours to end.
 _END = Statement(
-    text(f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)")  # noqa: S608  # our own
+    f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)"  # noqa: S608  # our own
 )
 # A process may reserve before it is seen for the first time.
 _END_THE_DEAD = Statement(
-    text(
-        f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
-        f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
-        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
-    )
+    f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
+    f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
+    f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
 )
 _PRUNE = Statement(
-    text("DELETE FROM spenders WHERE NOT EXISTS (SELECT 1 FROM reservations r WHERE r.person = spenders.person)")
+    "DELETE FROM spenders WHERE NOT EXISTS (SELECT 1 FROM reservations r WHERE r.person = spenders.person)"
 )
 
 
-class PostgresLedger:
-    """Implements `ReservationLedger`."""
+class PostgresReservations(Reservations):
+    """The reservations of all processes of a schema."""
 
     def __init__(self, database: Database) -> None:
+        super().__init__()
         self._database = database
         self._numbers: dict[str, int | None] = {}
         """Numbers of the open ones of this process by id; None: it is being made."""
         self._left: set[str] = set()
         """Ids of ended ones whose rows could not be deleted yet."""
 
-    async def add(self, wanted: Reservation) -> None:
+    async def make(self, wanted: Reservation) -> None:
+        await super().make(wanted)
         self._numbers[wanted.id] = None
         self._left.discard(wanted.id)
         left = frozenset(self._left)
@@ -101,26 +99,32 @@ class PostgresLedger:
         return [Reservation(*row) for row in await self._database.read(_OF_PERSON(person=person))]
 
     def end_statements(self, reservation: str) -> Sequence[BoundStatement]:
-        return [_END(id=reservation)]
+        return [_END(id=reservation)] if reservation in self.own else ()
 
-    def forget(self, reservation: str) -> None:
+    def on_end(self, reservation: str) -> None:
+        super().on_end(reservation)
         self._numbers.pop(reservation, None)
 
-    def end(self, reservation: str) -> None:
-        self.forget(reservation)
+    def release(self, reservation: str) -> None:
+        if reservation in self.own:
+            super().release(reservation)
+            self._delete(reservation)
+
+    def _delete(self, reservation: str) -> None:
+        self._numbers.pop(reservation, None)
         with under_fence(None):  # also where another process has the session
             ending = asyncio.ensure_future(self._database.write(_END(id=reservation)))
-        ending.add_done_callback(partial(self._on_end, reservation))
+        ending.add_done_callback(partial(self._on_delete, reservation))
 
-    def _on_end(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
+    def _on_delete(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
         if (ending.cancelled() or ending.exception()) and reservation not in self._numbers:
             self._left.add(reservation)
-            ending.get_loop().call_later(RETRY_SECONDS, self._end_again, reservation)
+            ending.get_loop().call_later(RETRY_SECONDS, self._delete_again, reservation)
 
-    def _end_again(self, reservation: str) -> None:
+    def _delete_again(self, reservation: str) -> None:
         if reservation in self._left:
             self._left.discard(reservation)
-            self.end(reservation)
+            self._delete(reservation)
 
     async def end_the_dead(self) -> None:
         with under_fence(None):
@@ -134,5 +138,5 @@ class PostgresLedger:
         await self._database.write(_END_THE_DEAD(), _PRUNE())
 
 
-PART = ReservationsPart(PostgresLedger)
+PART = ReservationsPart(PostgresReservations)
 """The reservations that `RESERVATIONS` of the catalogue names."""

@@ -196,7 +196,10 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
         )
     if version < FIRST:
         raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
-    await _bring_jobs_up(connection, schema)
+    before = await fact(connection, MIGRATION)
+    now = await migrate_jobs(connection, schema, str(before)) if before else await make_jobs(connection)
+    if now != before:
+        await learn(connection, MIGRATION, now)
     for step in steps[version - FIRST :]:
         await connection.execute(step.script.encode())
     if version < newest:
@@ -206,13 +209,6 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
 async def _learn_version(connection: Connection, version: int) -> None:
     await learn(connection, VERSION, version)
     await learn(connection, WRITER, __version__)
-
-
-async def _bring_jobs_up(connection: Connection, schema: str) -> None:
-    before = await fact(connection, MIGRATION)
-    now = await migrate_jobs(connection, schema, str(before)) if before else await make_jobs(connection)
-    if now != before:
-        await learn(connection, MIGRATION, now)
 
 
 async def _missing(connection: Connection, schema: str) -> str:

@@ -61,7 +61,11 @@ _PIECES = Statement(
 
 
 class StateAudits:
-    """The audit log of a state folder, and those of others. Implements `store.shared_files.SharedAudits`."""
+    """The audit log of a state folder, and those of others. Implements `store.shared_files.SharedAudits`.
+
+    All methods that wait raise `DiskError` when the database cannot be reached or the folder not be read or written,
+    and `StateError` when the data in the database is damaged.
+    """
 
     def __init__(
         self,
@@ -97,7 +101,6 @@ class StateAudits:
 
     @property
     def chain(self) -> str:
-        """The name of this folder's log; empty for that of a gateway which was the only one."""
         return self._folder.chain
 
     def hear(self, name: str) -> None:
@@ -106,20 +109,17 @@ class StateAudits:
         self._heard.add(name)
 
     async def begin(self, stored: Iterable[str]) -> None:
-        """Send what the folder has; `stored`: the names of all files of the database. Raises as `send`."""
+        """Send what the folder has; `stored`: the names of all files of the database."""
         self._sent = {name: "" for name in stored if is_audit(name) and self._folder.is_ours(name)}
         await self.send()
 
     async def send(self) -> None:
-        """Send what came into the folder's log since the last time. Forgotten words are blanked before.
-
-        Raises:
-            DiskError: the database cannot be reached; it is sent the next time.
-            StateError: the folder cannot be read or written, or the data in the database is damaged.
-        """
         async with self._one:
             await self._blank_forgotten()
-            await self._look_at_heard()
+            while self._heard:
+                name = self._heard.pop()
+                if name in self._sent and (entry := await self._stored.get(name)) and entry.sha256 != self._sent[name]:
+                    self._looks.pop(name, None)  # another process has changed it in the database
             for name in await asyncio.to_thread(self._due):
                 try:
                     await self._send(name)
@@ -127,13 +127,6 @@ class StateAudits:
                     self._looks.pop(name, None)
                     self.is_due = True
                     raise
-
-    async def _look_at_heard(self) -> None:
-        """Have the files sent that another process has changed in the database."""
-        while self._heard:
-            name = self._heard.pop()
-            if name in self._sent and (entry := await self._stored.get(name)) and entry.sha256 != self._sent[name]:
-                self._looks.pop(name, None)
 
     def _due(self) -> list[str]:
         """Return the names of the files that have changed or gone since they were sent."""
@@ -196,11 +189,7 @@ class StateAudits:
         self._looks.pop(name, None)
 
     async def _blank_forgotten(self) -> None:
-        """Blank forgotten words in the folder, if that is due.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-        """
+        """Blank forgotten words in the folder, if that is due."""
         if not self.is_due:
             return
         self.is_due = False
@@ -215,9 +204,6 @@ class StateAudits:
         """Blank in the folder the lines that are blanked in a file of the database. False: it has other lines.
 
         They may be in another file of the folder, if its log was rotated meanwhile.
-
-        Raises:
-            DiskError: the folder cannot be read or written.
         """
         entries = {
             number: entry for line in theirs.splitlines() if (number := number_of(line)) and (entry := entry_of(line))
@@ -255,12 +241,6 @@ class StateAudits:
         return all(number < lowest for number in left) and (dropped or len(left) < len(lines))
 
     async def fetch(self) -> None:
-        """Get the audit logs of other folders, each under its own name.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-            StateError: the data in the database is damaged.
-        """
         for name, entry in await self._others():
             data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
             await asyncio.to_thread(self._folder.write, beside, data, entry)
@@ -269,10 +249,6 @@ class StateAudits:
         """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
 
         The process that goes on with one of them blanks its folder: immediately, or when it is back.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the data in the database is damaged.
         """
         if wanted.sessions:
             # Before the logs are read: a line that comes into one later comes from a process that finds this.
@@ -285,10 +261,6 @@ class StateAudits:
         """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
 
         Also removes the records of sessions forgotten before it, and blanks recently forgotten words.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the data in the database is damaged.
         """
         forgotten: Mapping[str, float] = await self._settings.facts(FORGOTTEN)
         for session, at in forgotten.items():

@@ -14,7 +14,7 @@ from goclaw.common.config.state import SHARED_FILES
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import background, run_with_restarts, set_within
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.database import require_postgres
 from goclaw.durable.store.postgres.documents import TOPIC, Documents, Effect
 from goclaw.durable.store.postgres.state_audits import FORGOTTEN, StateAudits
 from goclaw.durable.store.postgres.state_folder import StateFolder, is_audit, is_document
@@ -30,21 +30,19 @@ _NAME, _OF_MEDIA = "files of the state folder", "pictures and files of conversat
 
 
 class StateFiles:
-    """The files of one state folder. Implements `store.shared_files.SharedFiles`. Made by `open_state_files`."""
+    """The files of one state folder. Implements `store.shared_files.SharedFiles`. Made by `open_state_files`.
+
+    All methods that wait raise `DiskError` when the database cannot be reached, and `StateError` when the folder cannot
+    be written or the data in the database is damaged.
+    """
 
     def __init__(self, database: Database, folder: Path, clock: Clock) -> None:
-        """Make it of a database and a folder.
-
-        Raises:
-            TypeError: the database is not on Postgres.
-        """
-        if not isinstance(database, PostgresDatabase):
-            raise TypeError(f"{database.name} has no files")
-        self._notices = database.notices
+        schema = require_postgres(database)
+        self._notices = schema.notices
         self._stored = StoredFiles(database)
         self._folder = StateFolder(folder, clock)
         self._clock = clock
-        self._documents = Documents(database.place, self._folder)
+        self._documents = Documents(schema.place, self._folder)
         self.media = StateMedia(self._stored, self._folder, clock, self._telling)
         begin_chain = self._documents.begin_chain
         self.audits = StateAudits(database, self._stored, self._folder, clock, self._telling, begin_chain)
@@ -54,16 +52,10 @@ class StateFiles:
         self._followers: list[Callable[[], Awaitable[None]]] = []
 
     def on_copy(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Have `call` called whenever copies of documents were replaced."""
         self._followers.append(call)
 
     async def begin(self) -> None:
-        """Bring folder and database together: see `Documents.begin`. Media follow (`StateMedia.sync`).
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the folder cannot be written, or the data in the database is damaged.
-        """
+        """Bring folder and database together: see `Documents.begin`. Media follow (`StateMedia.sync`)."""
         was_used = await asyncio.to_thread((self._folder.path / SHARED_FILES).exists)
         done = await asyncio.to_thread(self._documents.begin)
         for trouble in done.troubles.values():
@@ -76,23 +68,13 @@ class StateFiles:
         await self.audits.begin(stored)
 
     async def copy(self, name: str) -> None:
-        """Bring the copy of one document up to date now, because the next action depends on it.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the folder cannot be written, or the data in the database is damaged.
-        """
+        """Bring the copy of one document up to date now, because the next action depends on it."""
         entry = await self._stored.get(name)
         if (entry.sha256 if entry else None) != (await asyncio.to_thread(self._documents.known)).get(name):
             await self._copy({name})
 
     async def follow_news(self) -> None:
-        """Bring up to date what other processes have changed, and copies that were edited.
-
-        Raises:
-            DiskError: the database cannot be reached; it is done the next time.
-            StateError: the folder cannot be written, or the data in the database is damaged.
-        """
+        """Bring up to date what other processes have changed, and copies that were edited; or do so the next time."""
         is_outdated, self._is_outdated = self._is_outdated, False
         try:
             due = await asyncio.to_thread(self._documents.edited)
@@ -124,34 +106,27 @@ class StateFiles:
 
     async def follow(self) -> None:
         """Bring media together, and meanwhile what changes on either side, until cancelled."""
-        async with background(run_with_restarts(_OF_MEDIA, self.media.sync, self._clock), _OF_MEDIA):
-            await self._follow_changes()
-
-    async def _follow_changes(self) -> None:
         is_troubled = False
-        while True:
-            trouble: Exception | None = None
-            for part in (self.follow_news, self.audits.send):
-                try:
-                    await part()
-                except (StateError, OSError) as error:
-                    trouble = trouble or error
-            if trouble is not None:
-                if not is_troubled:
-                    log.warning("folder and database do not have the same files yet: %s", trouble)
-                await self._clock.sleep(LOOK_SECONDS)
-            is_troubled = trouble is not None
-            await set_within(self._news, self._clock, LOOK_SECONDS)
-            self._news.clear()
+        async with background(run_with_restarts(_OF_MEDIA, self.media.sync, self._clock), _OF_MEDIA):
+            while True:
+                trouble: Exception | None = None
+                for part in (self.follow_news, self.audits.send):
+                    try:
+                        await part()
+                    except (StateError, OSError) as error:
+                        trouble = trouble or error
+                if trouble is not None:
+                    if not is_troubled:
+                        log.warning("folder and database do not have the same files yet: %s", trouble)
+                    await self._clock.sleep(LOOK_SECONDS)
+                is_troubled = trouble is not None
+                await set_within(self._news, self._clock, LOOK_SECONDS)
+                self._news.clear()
 
     async def send_all(self) -> None:
         """Make the database equal to the folder, media too; its other files are set aside.
 
         Audit logs of other folders stay as they are.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the data in the database is damaged, or cannot be set aside.
         """
         ours = await asyncio.to_thread(self._folder.hashes)
         theirs = {name: each for name, each in (await self._stored.all()).items() if self._folder.is_ours(name)}

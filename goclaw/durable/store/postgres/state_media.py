@@ -10,7 +10,11 @@ from goclaw.durable.store.postgres.stored_files import StoredFile, StoredFiles
 
 
 class StateMedia:
-    """The media of one state folder. Implements `store.shared_files.SharedMedia`."""
+    """The media of one state folder. Implements `store.shared_files.SharedMedia`.
+
+    All methods that wait raise `DiskError` when the database cannot be reached or the folder not be written, and
+    `StateError` when the data in the database is damaged.
+    """
 
     def __init__(
         self,
@@ -38,11 +42,6 @@ class StateMedia:
             await asyncio.to_thread(self._remove, self._folder.media_keys() - self.keys)
 
     async def retain(self, key: str) -> None:
-        """Store media that the folder has, or renew their keep time.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
         if key in self.keys and await self._stored.stamp(of_media(key), self._clock.now()):
             return
         # All of it before: that others removed the same may be heard meanwhile, and the folder lacks it then.
@@ -62,12 +61,6 @@ class StateMedia:
         return is_new or await self._stored.stamp(list(files), self._clock.now())
 
     async def fetch(self, key: str) -> bool:
-        """Get media into the folder; False: the database has none.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-            StateError: the data in the database is damaged.
-        """
         for name in of_media(key):
             if (entry := await self._stored.get(name)) is None:
                 return False
@@ -80,30 +73,14 @@ class StateMedia:
         return True
 
     async def old(self, until: float) -> set[str]:
-        """Return the keys of media that no process has put since a moment.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
         return {key for key in map(key_of, await self._stored.old(until)) if key}
 
     async def drop(self, keys: Iterable[str], until: float) -> None:
-        """Remove media, but for those that any process has put since a moment.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
         gone = set(keys)
         await self._stored.drop((of_media(key)[::-1] for key in gone), until, self._telling)
         self.keys -= gone
 
     async def sync(self) -> None:
-        """Get all media that the folder lacks, and send those that the database lacks.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-            StateError: the data in the database is damaged.
-        """
         ours = await asyncio.to_thread(self._folder.media_keys)
         for key in sorted(self.keys - ours):
             if key in self.keys:  # else they were removed meanwhile

@@ -7,8 +7,6 @@ makes those of its own folder.
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import text
-
 from goclaw.durable.store.database import Database, Statement
 
 DELETED = "deleted"
@@ -42,9 +40,9 @@ END $$;
 """  # noqa: S608  # our own words
 """`FOR KEY SHARE`: a vector waits for the transaction that forgets its session, and is not kept then."""
 _FIND = Statement(
-    text("SELECT DISTINCT ON (sha256) sha256, vector FROM vectors WHERE model = :model AND sha256 = ANY(:texts)")
+    "SELECT DISTINCT ON (sha256) sha256, vector FROM vectors WHERE model = :model AND sha256 = ANY(:texts)"
 )
-_KEEP = Statement(text("SELECT keep_vector(:model, :sha256, :session, :vector)"))
+_KEEP = Statement("SELECT keep_vector(:model, :sha256, :session, :vector)")
 
 
 class PostgresVectors:

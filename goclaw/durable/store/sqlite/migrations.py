@@ -175,7 +175,9 @@ def _bring_up(connection: sqlite3.Connection, path: Path, steps: Sequence[str]) 
     if steps is MIGRATIONS:
         if version < newest and (missing := missing_parts(connection)):
             raise UnfitSchema(missing)
-        _make_indexes(connection)
+        found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        for index in (index for table in metadata.sorted_tables for index in table.indexes if index.name not in found):
+            connection.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
 
 
 def _make(path: Path, version: int) -> None:
@@ -199,12 +201,6 @@ def _create(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(_SEED)
     connection.execute(f"PRAGMA user_version={version}")
     connection.execute("COMMIT")
-
-
-def _make_indexes(connection: sqlite3.Connection) -> None:
-    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    for index in (index for table in metadata.sorted_tables for index in table.indexes if index.name not in found):
-        connection.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:

@@ -90,7 +90,7 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
     Raises:
         StateError: the disk does not let us, or the file was written by a newer GoClaw.
     """
-    with _in_words(path):
+    try:
         finish(path)
         found = _damage(path)
         salvaged = _set_aside(path, found, clock.now()) if found else None
@@ -99,6 +99,8 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
         except UnfitSchema as error:
             salvaged = _set_aside(path, str(error), clock.now())
             migrate(path)
+    except (sqlite3.Error, OSError) as error:
+        raise StateError(str(disk_error(error, path, "opened"))) from error
     if salvaged:
         log.error("%s. `goclaw doctor` says how to go on", salvaged.summary)
     return salvaged
@@ -258,15 +260,6 @@ def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-@contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        trouble = disk_error(error, path, "opened")
-        raise StateError(str(trouble)) from error
-
-
 def salvage(damaged: Path, fresh: Path, now: float) -> tuple[dict[str, int], list[str]]:
     """Copy every row that can be read from the file `damaged`, which is a copy and may be changed, to `fresh`.
 
@@ -347,7 +340,7 @@ class _Reading:
             try:
                 for row in self._source.execute(self._query, (last,)):
                     last = int(row[0])
-                    if self._is_plausible(row[1:]):
+                    if all(isinstance(value, kind) for value, kind in zip(row[1:], self._kinds, strict=True)):
                         yield row[1:]
                     else:
                         self.whole = False
@@ -376,18 +369,12 @@ class _Reading:
             return False
         return True
 
-    def _is_plausible(self, row: Sequence[Any]) -> bool:
-        return all(isinstance(value, kind) for value, kind in zip(row, self._kinds, strict=True))
-
 
 def _kinds_of(table: Table, name: str) -> tuple[type, ...]:
     column = table.columns[name]
-    of = (int, float) if isinstance(column.type, Float) else (int,) if _is_whole(column.type) else (str,)
+    is_whole = isinstance(column.type, Integer | Boolean)
+    of = (int, float) if isinstance(column.type, Float) else (int,) if is_whole else (str,)
     return (*of, type(None)) if column.nullable else of
-
-
-def _is_whole(kind: object) -> bool:
-    return isinstance(kind, Integer | Boolean)
 
 
 def _close_what_is_uncertain(target: sqlite3.Connection, incomplete: Sequence[str], now: float) -> None:

@@ -104,18 +104,13 @@ def _serve(setup: Head, waiting: Waiting, sink: BinaryIO) -> None:
     _say(sink, {"engine": model.engine, "used": used_megabytes()})
     while True:
         request = waiting.first()
-        _embed_next(model, request)
+        places = request.next_places(model.portion([request.texts[place] for place in request.left]))
+        vectors = as_bytes(model.embed([request.texts[place] for place in places], request.query))
+        request.vectors.update(zip(places, vectors, strict=True))
         if not request.left:
             waiting.remove(request)
             body = b"".join(request.vectors[place] for place in range(len(request.texts)))
             _say(sink, {"number": request.number, "used": used_megabytes()}, body)
-
-
-def _embed_next(model: Model, request: EmbeddingRequest) -> None:
-    """Embed the next portion."""
-    places = request.next_places(model.portion([request.texts[place] for place in request.left]))
-    vectors = as_bytes(model.embed([request.texts[place] for place in places], request.query))
-    request.vectors.update(zip(places, vectors, strict=True))
 
 
 def _say(sink: BinaryIO, head: Head, body: bytes = b"") -> None:

@@ -39,8 +39,6 @@ LOG_FILE = "registry.log"
 
 TITLE = "Browse, sync, publish to and serve registries."
 
-_INDENT = orjson.OPT_INDENT_2
-
 MAX_CHARACTERS = 100
 """Characters of a description in a line."""
 MAX_WHOLE = 2_000
@@ -71,9 +69,14 @@ async def _serve(config: Config) -> None:
             _refresh_meanwhile(config, clock),
             open_registry(config, users, tokens, clock, audit.record) as port,
         ):
-            print(f"The registry runs at {_address(config, port)}. Stop it with Ctrl+C.", flush=True)
-            for warning in (*warnings_of(config), *_serve_hints(config, has_token=tokens.any())):
+            address = f"http://{in_url(config.registry_server.host)}:{port}"
+            print(f"The registry runs at {address}. Stop it with Ctrl+C.", flush=True)
+            for warning in warnings_of(config):
                 print(warning, flush=True)
+            if not tokens.any():
+                what = "publish" if config.registry_server.open else "sign in"
+                hint = "create a token for a user with `goclaw token add NAME --user KEY`"
+                print(f"Nobody can {what} yet: {hint}.", flush=True)
             await stopping.wait()
             print("The registry has stopped.", flush=True)
 
@@ -98,16 +101,6 @@ async def _refresh_meanwhile(config: Config, clock: Clock) -> AsyncIterator[None
         name = "registries that are shared on"
         async with background(run_with_restarts(name, work, clock), name):
             yield
-
-
-def _serve_hints(config: Config, *, has_token: bool) -> Iterator[str]:
-    if not has_token:
-        what = "publish" if config.registry_server.open else "sign in"
-        yield f"Nobody can {what} yet: create a token for a user with `goclaw token add NAME --user KEY`."
-
-
-def _address(config: Config, port: int) -> str:
-    return f"http://{in_url(config.registry_server.host)}:{port}"
 
 
 @asynccontextmanager
@@ -208,7 +201,8 @@ def sync(
         _print_json([result.as_json() for result in results])
     for result in results:
         if not json and not result.problem:
-            show(f"{result.registry}: {result.entries} {'entry' if result.entries == 1 else 'entries'}")
+            entries = result.taken.entries
+            show(f"{result.registry}: {entries} {'entry' if entries == 1 else 'entries'}")
         for line in result.lines():
             print_message(line)
     if not results:
@@ -264,7 +258,7 @@ def _print_newest(kept: Sequence[StoredEntry], *, json: bool) -> None:
 
 
 def _print_json(content: Any) -> None:
-    show(orjson.dumps(content, option=_INDENT).decode())
+    show(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 
 def summary(kept: StoredEntry) -> str:

@@ -35,6 +35,7 @@ MAX_REFUSED = 20
 """Entries that are named which were left out."""
 
 OWNER_RULE = "owner of the state folder"
+FETCHED_BY = "; `goclaw registry sync` fetches it, and so does the daemon"
 
 
 @record
@@ -44,10 +45,6 @@ class SyncResult:
     registry: str
     taken: TakenOver
     problem: str = ""
-
-    @property
-    def entries(self) -> int:
-        return self.taken.entries
 
     def lines(self) -> Iterator[str]:
         """Yield problems and refused entries as lines for people."""
@@ -60,8 +57,8 @@ class SyncResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as an object for machines."""
-        refused = list(self.taken.refused)
-        return {"registry": self.registry, "entries": self.entries, "refused": refused, "problem": self.problem or None}
+        entries, refused = self.taken.entries, list(self.taken.refused)
+        return {"registry": self.registry, "entries": entries, "refused": refused, "problem": self.problem or None}
 
 
 def settings_of(config: Config, registry: str) -> RegistrySettings:
@@ -94,15 +91,10 @@ def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterato
     now = RealClock().now()
     for name in names:
         known, settings = catalog.sync(name), config.registries[name]
+        why = f": {known.problem}" if known.problem else ""
         if not known.synced_at:
-            why = (
-                f": {known.problem}"
-                if known.problem
-                else ("; `goclaw registry sync` fetches it, and so does the daemon")
-            )
-            yield f"{name} has not been fetched yet{why}"
+            yield f"{name} has not been fetched yet{why or FETCHED_BY}"
         elif now - known.synced_at > settings.known_for:
-            why = f": {known.problem}" if known.problem else ""
             yield f"{name} was fetched {ago(now - known.synced_at)}{why}"
 
 

@@ -21,7 +21,6 @@ from goclaw.common.auth.users import Users
 from goclaw.common.config.listening import is_loopback
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.records import record
 from goclaw.common.core.redact import printable
 from goclaw.errors import StateError
 from goclaw.extensions.registries.base import Entry, EntryKind, entry_of
@@ -45,24 +44,12 @@ _STATUS: Mapping[type[StateError], HTTPStatus] = {
 }
 
 
-@record
-class About:
-    """The registry's description of itself."""
-
-    id: str
-    name: str
-
-    def json(self) -> dict[str, str]:
-        """Return it as JSON data."""
-        return {"id": self.id, "name": self.name}
-
-
 class Pages:
-    """The handlers."""
+    """The handlers. `about`: the registry's description of itself, its id and its name."""
 
     def __init__(
         self,
-        about: About,
+        about: Mapping[str, str],
         store: CatalogStore,
         catalogue: Catalogue,
         visitors: Visitors,
@@ -115,7 +102,7 @@ class Pages:
     async def about(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/`."""
         await self._visitors.reader(request)
-        return _json({"registry": self._about.json(), "api_version": VERSION})
+        return _json({"registry": self._about, "api_version": VERSION})
 
     async def entries(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/entries`: a page of the catalogue. The first one has the ETag of the whole."""
@@ -134,7 +121,7 @@ class Pages:
             page = await asyncio.to_thread(self._catalogue.page, kind, cursor, int(limit))
         except ValueError as error:
             raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error)) from None
-        return _json({"registry": self._about.json(), **page}, headers={"ETag": tag} if tag else {})
+        return _json({"registry": self._about, **page}, headers={"ETag": tag} if tag else {})
 
     async def versions(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/entries/{kind}/{name}/versions`."""
@@ -184,14 +171,7 @@ class Pages:
 
     async def _change(self, verb: str, visitor: RegistryUser, request: web.Request, work: Callable[[], bool]) -> bool:
         """Change the store, if allowed, and record in the audit log who did or tried it. Raises `RequestRefused`."""
-        outcome = await _outcome(visitor, work)
-        self._note(verb, visitor, " ".join(_address(request)), outcome)
-        if isinstance(outcome, RequestRefused):
-            self._visitors.count_refusal(visitor)
-            raise outcome
-        return outcome
-
-    def _note(self, verb: str, visitor: RegistryUser, what: str, outcome: bool | RequestRefused) -> None:
+        outcome, what = await _outcome(visitor, work), " ".join(_address(request))
         refusal = outcome if isinstance(outcome, RequestRefused) else None
         result = "done" if outcome else "nothing to do"
         self._audit(
@@ -208,6 +188,10 @@ class Pages:
         )
         shown = " ".join(printable(f"{verb} {what}").split())[:MAX_LOGGED]
         log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, shown, refusal or result)
+        if isinstance(outcome, RequestRefused):
+            self._visitors.count_refusal(visitor)
+            raise outcome
+        return outcome
 
 
 async def _outcome(visitor: RegistryUser, work: Callable[[], bool]) -> bool | RequestRefused:
@@ -273,14 +257,9 @@ async def open_registry(
     settings, caps = config.registry_server, caps or ListenerLimits()
     store = CatalogStore(config.state_dir / FILE)
     names = [name.lower() for name in settings.hosts]
-    about = About(await asyncio.to_thread(store.fact, ID, secrets.token_hex(16)), next(iter(names), "goclaw"))
-    place = Endpoint(
-        "the registry",
-        "registry_server.port",
-        settings.host,
-        settings.port,
-        names=frozenset(names),
-    )
+    own_id = await asyncio.to_thread(store.fact, ID, secrets.token_hex(16))
+    about = {"id": own_id, "name": next(iter(names), "goclaw")}
+    place = Endpoint("the registry", "registry_server.port", settings.host, settings.port, names=frozenset(names))
     application = guarded(place, caps, refused)
     shared = [name for name, each in config.registries.items() if each.federation.share]
     visitors = Visitors(settings, users, tokens, clock, audit)

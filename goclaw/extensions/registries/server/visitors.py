@@ -7,7 +7,6 @@ as JSON, which holds nothing of the request.
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 
 from aiohttp import web
 
@@ -23,7 +22,6 @@ from goclaw.gateway.servers.admission import Admission, FailureLimits, Failures,
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import HEADERS
 
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _WORDS: Mapping[int, str] = {
     HTTPStatus.FORBIDDEN: "web pages may not call this registry",
     HTTPStatus.NOT_FOUND: "this address does not exist",
@@ -38,10 +36,10 @@ _WORDS: Mapping[int, str] = {
 class RequestRefused(Exception):
     """A refused request. The message is for the people who sent it."""
 
-    def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(words)
         self.status = status
-        self.headers = headers
+        self.headers = headers or {}
 
     def response(self) -> web.Response:
         """Return the response."""

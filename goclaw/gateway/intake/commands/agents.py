@@ -23,6 +23,11 @@ from goclaw.llm.open import DEMO
 from goclaw.llm.served import NO_TOOLS
 from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, overview
 
+DEFAULT_AGENT = "default"
+DEFAULT_MODEL = "default"
+MAX_MODELS = 30
+LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
+
 
 async def _agents(context: CommandContext) -> Reply:
     agents_for = context.ports.sessions.agents_for
@@ -44,19 +49,12 @@ async def _agents(context: CommandContext) -> Reply:
     return Reply("\n".join([*lines, "", "/agent NAME switches this conversation to one of them."]))
 
 
-AGENTS = Command("agents", "List the agents available to you", _agents)
-
-
-DEFAULT_AGENT = "default"
-AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose its agent."
-
-
 async def _agent(context: CommandContext) -> Reply:
     agents_for, wanted = context.ports.sessions.agents_for, context.arguments
     if not wanted:
         return Reply(await _agent_here(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
-        return Reply(AGENT_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can choose its agent.")
     name = "" if wanted.lower() == DEFAULT_AGENT else wanted
     try:
         await agents_for.choose(context.session, name, context.actor)
@@ -86,20 +84,12 @@ async def _agent_here(context: CommandContext) -> str:
     return " ".join([*lines, "/agents lists them all, /agent NAME switches."])
 
 
-AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
-
-
-DEFAULT_MODEL = "default"
-MODEL_NOT_YOURS = "Only the owner of this conversation or an admin can choose its model."
-MAX_MODELS = 30
-
-
 async def _model(context: CommandContext) -> Reply:
     if not context.arguments:
         return Reply(await _model_here(context))
     access, actor = context.ports.access, context.actor
     if not access.authorize(actor, "session.own", context.session).allowed:
-        return Reply(MODEL_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can choose its model.")
     models = context.ports.sessions.models
     choices, _ = await models.choices()
     wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _find_model(context.arguments, choices)
@@ -110,7 +100,8 @@ async def _model(context: CommandContext) -> Reply:
     try:
         await models.choose(context.session, wanted)
     except ConfigError as error:
-        return Reply(f"{error}{_model_hint(wanted, choices)}")
+        close = difflib.get_close_matches(wanted, [choice.spec for choice in choices], n=1)
+        return Reply(f"{error} Did you mean {close[0]}?" if close else str(error))
     if not wanted:
         return Reply(f"This conversation uses the configured model again. {models.sentence}")
     return Reply(
@@ -152,17 +143,6 @@ def _find_model(text: str, choices: Sequence[AvailableModel]) -> str:
     return [*full, *short, text][0]
 
 
-def _model_hint(wanted: str, choices: Sequence[AvailableModel]) -> str:
-    close = difflib.get_close_matches(wanted, [choice.spec for choice in choices], n=1)
-    return f" Did you mean {close[0]}?" if close else ""
-
-
-MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
-
-
-LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
-
-
 async def _tools(context: CommandContext) -> Reply:
     listing, name = context.ports.reports.tools, context.arguments
     if name:
@@ -193,9 +173,6 @@ def _unknown_tool(context: CommandContext) -> str:
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 
 
-TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
-
-
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
     try:
@@ -208,4 +185,8 @@ async def _tool(context: CommandContext) -> Reply:
     return Reply(turn=context.inbound.id)
 
 
+AGENTS = Command("agents", "List the agents available to you", _agents)
+AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
+MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
+TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
 TOOL = Command("tool", 'Run a tool directly (demo model only): /tool read {"path": "AGENTS.md"}', _tool)

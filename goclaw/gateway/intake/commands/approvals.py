@@ -19,6 +19,15 @@ from goclaw.conversation.sessions.modes import MEANINGS, Modes
 from goclaw.durable.store.approvals import ApprovalRule
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
+PAGE_FOR_OWNER = (
+    "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
+    "`goclaw web` creates a link for a page elsewhere; `goclaw users add` gives you rights of your own."
+)
+NO_RULES = "There are no permanent approvals: every call that needs approval asks."
+APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
+MAX_NUMBER = 19
+CONFIGURED = "configured"
+
 
 async def _approve(context: CommandContext) -> Reply:
     if (logins := context.ports.entrances.logins) and is_code(context.arguments):
@@ -31,9 +40,6 @@ async def _approve(context: CommandContext) -> Reply:
     return Reply(answered.text, refusal=answered.refusal)
 
 
-APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
-
-
 async def _deny(context: CommandContext) -> Reply:
     if (logins := context.ports.entrances.logins) and is_code(context.arguments):
         return await _page(context, logins, is_welcome=False)
@@ -43,21 +49,11 @@ async def _deny(context: CommandContext) -> Reply:
     return Reply(answered.text, refusal=answered.refusal)
 
 
-DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
-
-
-PAGE_ELSEWHERE = "Other people can read this chat. Send the code in our private chat, or in the terminal."
-PAGE_FOR_OWNER = (
-    "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
-    "`goclaw web` creates a link for a page elsewhere; `goclaw users add` gives you rights of your own."
-)
-
-
 async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Reply:
     """Let in a web page as the person who says so, or turn it away; the answer says which browser it is, and where."""
     actor, access = context.actor, context.ports.access
     if context.inbound.address.reply_to is not None or access.is_group(context.session):
-        return Reply(PAGE_ELSEWHERE)
+        return Reply("Other people can read this chat. Send the code in our private chat, or in the terminal.")
     if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
         return Reply(f"You may not use the web page: {rule}.")
     try:
@@ -74,11 +70,6 @@ async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool)
         f"Signed in as {actor.key}: {asking}. If this is not your page, sign it out at once under `Devices` on the web "
         "page, or with `goclaw token revoke`."
     )
-
-
-NO_RULES = "There are no permanent approvals: every call that needs approval asks."
-APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
-MAX_NUMBER = 19
 
 
 async def _approvals(context: CommandContext) -> Reply:
@@ -109,14 +100,6 @@ def _rule_line(rule: ApprovalRule) -> str:
     return printable(f"{rule.id}. {rule.tool} for {rule.holder}: {rule.label} (by {rule.made_by}, {made})")
 
 
-APPROVALS = Command(
-    "approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals, anywhere=True
-)
-
-
-CONFIGURED = "configured"
-
-
 async def _mode(context: CommandContext) -> Reply:
     modes, wanted = context.ports.sessions.modes, context.arguments.lower()
     if not wanted:
@@ -141,4 +124,9 @@ async def _mode_overview(context: CommandContext, modes: Modes) -> str:
     return "\n".join([head, *lines, f"  /mode {CONFIGURED}: as configured ({modes.configured})"])
 
 
+APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
+DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
+APPROVALS = Command(
+    "approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals, anywhere=True
+)
 MODE = Command("mode", "Show or change the permission mode: /mode [NAME]", _mode)

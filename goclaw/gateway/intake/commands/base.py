@@ -17,10 +17,9 @@ from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
-from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.status import Details, SessionInspection
@@ -39,23 +38,18 @@ class CommandGateway(Protocol):
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         """Return the commands that an actor may use."""
-        ...
 
     async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
         """Return the sessions that an actor may read, the latest first."""
-        ...
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a command came from."""
-        ...
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         """Answer a question by its id, in whatever session it is asked; return the reply for the actor."""
-        ...
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer; return the reply for the actor."""
-        ...
 
 
 class SessionServices(Protocol):

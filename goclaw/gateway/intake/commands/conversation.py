@@ -20,16 +20,23 @@ from goclaw.conversation.sessions.state import CompactRequest
 from goclaw.errors import ConfigError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
+CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
+BUSY = (
+    "This conversation is busy: a message has no answer yet, or an answer is still being delivered. Wait or send "
+    "/stop, then send /forget again."
+)
+KEPT = (
+    "This does not delete: memory notes (including private ones), remembered values and mementos (the tools "
+    "memory_delete and memento delete those), other files in the workspace, backups, the input history of a terminal, "
+    "and the messages in the chat itself (delete those there)."
+)
+MAX_SESSIONS = 20
+_MAX_TITLE = 60
+
 
 async def _start(context: CommandContext) -> Reply:
     name = context.actor.name or "there"
     return Reply(f"Hello {name}! Write to me as you would to a person. /help lists the commands.")
-
-
-START = Command("start", "Say hello", _start, anywhere=True)
-
-
-CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
 
 
 async def clear(context: CommandContext) -> Reply:
@@ -43,12 +50,6 @@ async def clear(context: CommandContext) -> Reply:
     return Reply(text)
 
 
-CLEAR = Command("clear", "Clear conversation history and reset session", clear)
-
-
-NEW = Command("new", "Start a new conversation", clear)
-
-
 async def _cleartool(context: CommandContext) -> Reply:
     if context.ports.engine.running(context.session):
         return Reply("A turn is running and needs its tool results. Wait for it to end, or send /stop first.")
@@ -56,9 +57,6 @@ async def _cleartool(context: CommandContext) -> Reply:
     if not count:
         return Reply("The context contains no tool messages.")
     return Reply(f"Removed {count} tool messages from the context; the transcript keeps them.")
-
-
-CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context", _cleartool)
 
 
 async def _compact(context: CommandContext) -> Reply:
@@ -78,9 +76,6 @@ async def _compact(context: CommandContext) -> Reply:
     return Reply(turn=context.inbound.id)
 
 
-COMPACT = Command("compact", "Force context compaction immediately", _compact)
-
-
 async def _context(context: CommandContext) -> Reply:
     try:
         found = await context.ports.sessions.inspection.budget(context.session, context.actor)
@@ -91,26 +86,11 @@ async def _context(context: CommandContext) -> Reply:
     return Reply(found.text(), aligned=True)
 
 
-CONTEXT = Command("context", "Show what fills the context window", _context)
-
-
-FORGET_NOT_YOURS = "Only the owner of this conversation or an admin can delete it."
-BUSY = (
-    "This conversation is busy: a message has no answer yet, or an answer is still being delivered. Wait or send "
-    "/stop, then send /forget again."
-)
-KEPT = (
-    "This does not delete: memory notes (including private ones), remembered values and mementos (the tools "
-    "memory_delete and memento delete those), other files in the workspace, backups, the input history of a terminal, "
-    "and the messages in the chat itself (delete those there)."
-)
-
-
 async def _forget(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     # An actor on behalf of others is no person who could mean it.
     if context.actor.behalf or not ports.access.authorize(context.actor, "session.own", session).allowed:
-        return Reply(FORGET_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can delete it.")
     if not context.arguments:
         return Reply(await _explain_forgetting(context))
     forgetter = ports.sessions.forgetter
@@ -145,13 +125,6 @@ def _count(rows: int) -> str:
     return f"{rows:,} messages (tool calls included)"
 
 
-FORGET = Command("forget", "Delete this conversation forever (asks for confirmation)", _forget)
-
-
-MAX_SESSIONS = 20
-_MAX_TITLE = 60
-
-
 async def _sessions(context: CommandContext) -> Reply:
     if context.inbound.address.reply_to is not None:
         return Reply("Other people can read this chat. Send /sessions in our private chat.")
@@ -173,4 +146,11 @@ def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
     return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
 
 
+START = Command("start", "Say hello", _start, anywhere=True)
+CLEAR = Command("clear", "Clear conversation history and reset session", clear)
+NEW = Command("new", "Start a new conversation", clear)
+CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context", _cleartool)
+COMPACT = Command("compact", "Force context compaction immediately", _compact)
+CONTEXT = Command("context", "Show what fills the context window", _context)
+FORGET = Command("forget", "Delete this conversation forever (asks for confirmation)", _forget)
 SESSIONS = Command("sessions", "List the conversations you can read", _sessions, anywhere=True)

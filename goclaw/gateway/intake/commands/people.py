@@ -27,6 +27,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 OTHER = "Other"
 """The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
+PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
 
 
 async def _help(context: CommandContext) -> Reply:
@@ -41,30 +42,18 @@ async def _help(context: CommandContext) -> Reply:
     return Reply("\n\n".join("\n".join(block) for block in blocks))
 
 
-HELP = Command("help", "Show available commands", _help, anywhere=True)
-
-
 async def _whoami(context: CommandContext) -> Reply:
     rights = context.ports.reports.rights(context.actor, context.session)
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
-
-
-WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
-
-
-PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
-PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
-PAIR_NOT_YOURS = "Only admins can manage pairing requests."
-PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
 
 async def _pair(context: CommandContext) -> Reply:
     ports, actor, pairing = context.ports, context.actor, context.ports.entrances.pairing
     # An actor on behalf of others is no person who could mean it.
     if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
-        return Reply(PAIR_NOT_YOURS, refusal=AnswerRefusal.GONE)
+        return Reply("Only admins can manage pairing requests.", refusal=AnswerRefusal.GONE)
     if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):
-        return Reply(PAIR_ELSEWHERE, refusal=AnswerRefusal.INVALID)
+        return Reply("Other people can read this chat. Send /pair in our private chat.", refusal=AnswerRefusal.INVALID)
     if pairing is None or not pairing.enabled:
         return Reply(PAIRING_OFF, refusal=AnswerRefusal.INVALID)
     order, _, code = context.arguments.partition(" ")
@@ -84,9 +73,11 @@ async def _pair(context: CommandContext) -> Reply:
                 return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
         return Reply(str(refused), refusal=AnswerRefusal.GONE)
-    return Reply(PAIR_USAGE, refusal=AnswerRefusal.INVALID)
+    return Reply("Send /pair list, /pair approve CODE or /pair deny CODE.", refusal=AnswerRefusal.INVALID)
 
 
+HELP = Command("help", "Show available commands", _help, anywhere=True)
+WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
 PAIR = Command(
     "pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True, anywhere=True
 )

@@ -10,20 +10,17 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from goclaw.conversation.schedules.command_line import parse
-from goclaw.conversation.schedules.heartbeat_orders import run_heartbeat_order
-from goclaw.conversation.schedules.orders import carried_out, make_schedule
+from goclaw.conversation.schedules.orders import carried_out, make_schedule, run_heartbeat_order
 from goclaw.conversation.schedules.times import NoTime, UnusableTime, split_moment
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 
-REMIND_USAGE = "Send /remind 20m TEXT. Instead of 20m you can write 8:00, tomorrow 8:00, or 2026-12-24T18:00."
-
 
 async def _remind(context: CommandContext) -> Reply:
     ports, inbound = context.ports, context.inbound
     if not context.arguments:
-        return Reply(REMIND_USAGE)
+        return Reply("Send /remind 20m TEXT. Instead of 20m you can write 8:00, tomorrow 8:00, or 2026-12-24T18:00.")
     try:
         moment, text = split_moment(context.arguments, ports.clock.now(), ports.schedules.zone(context.actor))
     except UnusableTime as error:
@@ -33,9 +30,6 @@ async def _remind(context: CommandContext) -> Reply:
         return Reply(turn=inbound.id)
     wanted = ScheduleRequest(at=moment, message=text)
     return await _answer(make_schedule(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
-
-
-REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
 
 
 async def _schedule(context: CommandContext) -> Reply:
@@ -58,12 +52,11 @@ async def _answer(order: Awaitable[str]) -> Reply:
         return Reply(f"Not done: {error}.")
 
 
-SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|…", _schedule, anywhere=True)
-
-
 async def _heartbeat(context: CommandContext) -> Reply:
     order = context.arguments.strip().lower()
     return await _answer(run_heartbeat_order(context.ports.schedules, context.inbound, order))
 
 
+REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
+SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|…", _schedule, anywhere=True)
 HEARTBEAT = Command("heartbeat", "Check HEARTBEAT.md regularly: /heartbeat on|off|now", _heartbeat, anywhere=True)

@@ -8,13 +8,23 @@
 from collections.abc import Mapping, Sequence
 
 from goclaw.common.core.redact import printable
-from goclaw.conversation.schedules.overview import overview
+from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.turns.costs import dollars
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.memory import memory_queries
 from goclaw.memory.base import DISABLED
+
+DAY = 24 * 3600.0
+PERIODS: Mapping[str, tuple[float, str]] = {
+    "day": (DAY, "in the last 24 hours"),
+    "week": (7 * DAY, "in the last 7 days"),
+    "month": (30 * DAY, "in the last 30 days"),
+    "all": (float("inf"), "since the beginning"),
+}
+MAX_SESSIONS = 20
+REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
 
 
 async def _status(context: CommandContext) -> Reply:
@@ -26,19 +36,6 @@ async def _status(context: CommandContext) -> Reply:
         details = details.with_schedules(await overview(ports.schedules, context.actor))
     status = await ports.sessions.inspection.status(context.session, details, context.actor)
     return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
-
-
-STATUS = Command("status", "Show session status and compaction health", _status)
-
-
-DAY = 24 * 3600.0
-PERIODS: Mapping[str, tuple[float, str]] = {
-    "day": (DAY, "in the last 24 hours"),
-    "week": (7 * DAY, "in the last 7 days"),
-    "month": (30 * DAY, "in the last 30 days"),
-    "all": (float("inf"), "since the beginning"),
-}
-MAX_SESSIONS = 20
 
 
 async def _usage(context: CommandContext) -> Reply:
@@ -85,22 +82,9 @@ def _total(per_model: Sequence[Spent]) -> Spent:
 def _sums(spent: Spent) -> str:
     requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
     cached = f" ({spent.cache_read / spent.input:.0%} cached)" if spent.cache_read and spent.input else ""
-    return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {_price(spent)}"
-
-
-def _price(spent: Spent) -> str:
-    if spent.unpriced == spent.requests:
-        return "price unknown"
     unknown = f" and {spent.unpriced:,} of unknown price" if spent.unpriced else ""
-    return f"{dollars(spent.cost)}{unknown}"
-
-
-USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
-
-
-MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
-REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
-REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
+    price = "price unknown" if spent.unpriced == spent.requests else f"{dollars(spent.cost)}{unknown}"
+    return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {price}"
 
 
 async def _memory(context: CommandContext) -> Reply:
@@ -113,16 +97,18 @@ async def _memory(context: CommandContext) -> Reply:
                 return Reply("\n".join(["Memory", *(f"  {name}: {text}" for name, text in lines)]))
             case "reindex":
                 if not is_admin:
-                    return Reply(REINDEX_NOT_YOURS)
+                    return Reply("Only admins can rebuild the memory index.")
                 if not (await memory.status()).enabled:
                     return Reply(f"Nothing to rebuild: {DISABLED}.")
                 await memory.reindex()
                 return Reply(REINDEX_BEGUN)
     except StateError as error:
         return Reply(f"Memory does not work: {error}")
-    return Reply(MEMORY_USAGE)
+    return Reply("Send /memory for the state of memory, or /memory reindex to rebuild its index (admins).")
 
 
+STATUS = Command("status", "Show session status and compaction health", _status)
+USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
 MEMORY = Command(
     "memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory, anywhere=True
 )

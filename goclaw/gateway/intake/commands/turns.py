@@ -9,7 +9,7 @@
 from typing import get_args
 
 from goclaw.common.config.values import QueueMode
-from goclaw.conversation.sessions.queueing import MEANINGS
+from goclaw.conversation.sessions.modes import QUEUE_MEANINGS
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.execution.tasks.base import Owner
 
@@ -17,21 +17,21 @@ ANSWER_SECONDS = 0.15
 """Seconds the answer waits for the turn's end: /stop is answered within 0.2 s, and most turns end in 0.05."""
 
 NOTHING_RUNS = "Nothing is running."
+PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
+MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
+DEFAULT_MODE = "default"
 
 
 async def _stop(context: CommandContext) -> Reply:
+    tasks, owner = context.ports.environment.tasks, Owner(context.session, context.actor.key)
     if context.arguments.strip().lower() == "tasks":
-        return await _stop_tasks(context)
+        ended = await tasks.stop_all(owner)
+        return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
     reply = await _stop_turn(context)
-    if running := context.ports.environment.tasks.running(Owner(context.session, context.actor.key)):
+    if running := tasks.running(owner):
         are, them = ("task is", "it") if running == 1 else ("tasks are", "them")
         return Reply(f"{reply.text}\n{running} background {are} still running; `/stop tasks` stops {them}.")
     return reply
-
-
-async def _stop_tasks(context: CommandContext) -> Reply:
-    ended = await context.ports.environment.tasks.stop_all(Owner(context.session, context.actor.key))
-    return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
 
 
 async def _stop_turn(context: CommandContext) -> Reply:
@@ -51,13 +51,6 @@ def _follows(waiting: int, when: str) -> str:
     return f" 1 waiting message follows {when}." if waiting == 1 else f" {waiting} waiting messages follow {when}."
 
 
-STOP = Command("stop", "Stop the current turn", _stop)
-
-
-PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
-MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
-
-
 async def _pause(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     rules, turn = ports.sessions.inspection.rules_in(context.session), ports.engine.running(session)
@@ -72,9 +65,6 @@ async def _pause(context: CommandContext) -> Reply:
     return Reply("Paused: the current step may finish, but nothing new starts. /resume continues, /stop ends the turn.")
 
 
-PAUSE = Command("pause", "Pause the current turn", _pause)
-
-
 async def _resume(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     turn = ports.engine.running(session)
@@ -85,30 +75,23 @@ async def _resume(context: CommandContext) -> Reply:
     return Reply("Resumed.")
 
 
-RESUME = Command("resume", "Resume the paused turn", _resume)
-
-
-DEFAULT_MODE = "default"
-
-
 async def _queue(context: CommandContext) -> Reply:
     modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
     if not wanted:
-        return Reply(_queue_overview(await modes.of(context.session), modes.default))
+        lines = [f"  /queue {mode}: {meaning}" for mode, meaning in QUEUE_MEANINGS.items()]
+        head = f"Queue mode: {await modes.of(context.session)}. When a message arrives while I work:"
+        return Reply("\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({modes.default})"]))
     for mode in get_args(QueueMode):
         if wanted == mode:
             await modes.set(context.session, mode)
-            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {MEANINGS[mode]}.")
+            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {QUEUE_MEANINGS[mode]}.")
     if wanted != DEFAULT_MODE:
-        return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*MEANINGS, DEFAULT_MODE))}.")
+        return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*QUEUE_MEANINGS, DEFAULT_MODE))}.")
     await modes.set(context.session, None)
     return Reply(f"Queue mode: {modes.default}, as configured (queue.mode).")
 
 
-def _queue_overview(current: QueueMode, default: QueueMode) -> str:
-    lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
-    head = f"Queue mode: {current}. When a message arrives while I work:"
-    return "\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({default})"])
-
-
+STOP = Command("stop", "Stop the current turn", _stop)
+PAUSE = Command("pause", "Pause the current turn", _pause)
+RESUME = Command("resume", "Resume the paused turn", _resume)
 QUEUE = Command("queue", "Choose how messages sent during a turn are handled: /queue [MODE]", _queue)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.auth.users import User
 from goclaw.common.config.changing import CHANGEABLE, change
 from goclaw.common.config.document import all_shown
 from goclaw.common.core.redact import mask
@@ -16,7 +15,7 @@ from goclaw.common.core.wire import MAX_NAME
 from goclaw.common.health.log_reading import LogLevel, last_lines, line_filter, record_of
 from goclaw.common.health.logs import log_path
 from goclaw.errors import ToolError
-from goclaw.gateway.servers.api.operations import Call, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, NoFields, Operations, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, unavailable
 
 MAX_LINES = 1_000
@@ -82,8 +81,12 @@ class Changed(Response):
     restart: bool = Field(True, description="It takes effect when the daemon restarts.")
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/logs", "administration", admins_only=True)
 async def get_log(call: Call, asked: LogAsked) -> Log:
-    """Return the newest records of the log."""
+    """Read the newest records of the log"""
     path = log_path(call.ports.config)
 
     def read() -> Iterator[dict[str, Any]]:
@@ -104,19 +107,34 @@ async def get_log(call: Call, asked: LogAsked) -> Log:
         raise unavailable(f"the log cannot be read: {error.strerror}") from None
 
 
+@OPERATIONS.add("GET", "/users", "administration", admins_only=True)
 async def list_users(call: Call, _: NoFields) -> UserList:
-    """Return the users."""
-    return UserList(users=list(map(_render_user, call.ports.users.all())))
+    """List the users"""
+    users = [
+        ListedUser(
+            key=user.key,
+            name=user.name,
+            roles=sorted(user.roles),
+            allowed_tools=None if user.allowed_tools is None else sorted(user.allowed_tools),
+            groups=user.groups,
+            timezone=user.timezone,
+            quiet_hours=user.quiet_hours,
+        )
+        for user in call.ports.users.all()
+    ]
+    return UserList(users=users)
 
 
+@OPERATIONS.add("GET", "/config", "administration", admins_only=True)
 async def get_config(call: Call, _: NoFields) -> Settings:
-    """Return the configuration in force."""
+    """Read the configuration in force, secrets hidden"""
     values = await asyncio.to_thread(all_shown, call.ports.config)
     return Settings(values=values, changeable=CHANGEABLE)
 
 
+@OPERATIONS.add("PATCH", "/config", "administration", refusals=(HTTPStatus.CONFLICT,), admins_only=True)
 async def change_setting(call: Call, asked: SettingAsked) -> Changed:
-    """Write a setting into the configuration file."""
+    """Change a setting that grants no rights and costs nothing; change all others in the file"""
     file = call.ports.config_file
     try:
         if file is None:
@@ -126,41 +144,3 @@ async def change_setting(call: Call, asked: SettingAsked) -> Changed:
         raise Problem(HTTPStatus.CONFLICT, str(error), field="key") from None
     call.ports.audit(AuditEntry("config.change", asked.key, call.actor, rule="admin", result="ok"))
     return Changed(key=asked.key, value=asked.value)
-
-
-def _render_user(user: User) -> ListedUser:
-    return ListedUser(
-        key=user.key,
-        name=user.name,
-        roles=sorted(user.roles),
-        allowed_tools=None if user.allowed_tools is None else sorted(user.allowed_tools),
-        groups=user.groups,
-        timezone=user.timezone,
-        quiet_hours=user.quiet_hours,
-    )
-
-
-_TAG = "administration"
-OPERATIONS = (
-    Operation("GET", "/logs", "getLog", "Read the newest records of the log", _TAG, get_log, admins_only=True),
-    Operation("GET", "/users", "listUsers", "List the users", _TAG, list_users, admins_only=True),
-    Operation(
-        "GET",
-        "/config",
-        "getConfig",
-        "Read the configuration in force, secrets hidden",
-        _TAG,
-        get_config,
-        admins_only=True,
-    ),
-    Operation(
-        "PATCH",
-        "/config",
-        "changeSetting",
-        "Change a setting that grants no rights and costs nothing; change all others in the file",
-        _TAG,
-        change_setting,
-        refusals=(HTTPStatus.CONFLICT,),
-        admins_only=True,
-    ),
-)

@@ -10,7 +10,7 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.tokens import revoke_token
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
-from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, unavailable
 
 
@@ -36,25 +36,29 @@ class DeviceAsked(Request):
     name: Key
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/devices", "devices")
 async def list_devices(call: Call, _: NoFields) -> DeviceList:
-    """Return the caller's devices."""
+    """The browsers in which the caller is signed in to the web page."""
     found = call.ports.admission.tokens.devices(call.actor.key)
-    return DeviceList(
-        devices=[
-            Device(
-                name=name,
-                device=token.device,
-                made=token.made,
-                until=token.until,
-                current=name == call.program.name,
-            )
-            for name, token in found.items()
-        ]
-    )
+    devices = [
+        Device(name=name, device=token.device, made=token.made, until=token.until, current=name == call.program.name)
+        for name, token in found.items()
+    ]
+    return DeviceList(devices=devices)
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/devices/{name}",
+    "devices",
+    Reply({HTTPStatus.NO_CONTENT: "The browser is signed out."}),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
 async def revoke_device(call: Call, asked: DeviceAsked) -> None:
-    """Log a device of the caller out."""
+    """Sign out one of the caller's browsers; its pages lose access within two seconds."""
     tokens, config = call.ports.admission.tokens, call.ports.config
     if asked.name not in tokens.devices(call.actor.key):
         raise Problem(HTTPStatus.NOT_FOUND, "you have no such device")
@@ -66,25 +70,3 @@ async def revoke_device(call: Call, asked: DeviceAsked) -> None:
             raise unavailable("; ".join(error.problems)) from error
     await tokens.refresh()
     call.ports.audit(AuditEntry("web.revoke", asked.name, call.actor, call.request.remote or "", rule="own device"))
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET",
-        "/devices",
-        "listDevices",
-        "The browsers in which the caller is signed in to the web page.",
-        "devices",
-        list_devices,
-    ),
-    Operation(
-        "DELETE",
-        "/devices/{name}",
-        "revokeDevice",
-        "Sign out one of the caller's browsers; its pages lose access within two seconds.",
-        "devices",
-        revoke_device,
-        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "The browser is signed out."}),
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-)

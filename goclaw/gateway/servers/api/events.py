@@ -5,7 +5,6 @@ each connection has a name of its own: a program with one token may read in seve
 far, or comes back too late, must read the messages (`reset`).
 """
 
-import asyncio
 import uuid
 from contextlib import aclosing
 from http import HTTPStatus
@@ -22,7 +21,7 @@ from goclaw.common.core.supervise import background, ends_within
 from goclaw.common.core.wire import Happened, event_frame
 from goclaw.errors import AccessDenied
 from goclaw.gateway.servers.api.messages import for_people, latest
-from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Response
+from goclaw.gateway.servers.api.operations import Call, Operations, Reply, Response
 from goclaw.gateway.servers.api.problems import bad_request
 from goclaw.gateway.servers.api.sessions import SessionAsked, readable
 from goclaw.gateway.servers.event_coalescing import open_gathering
@@ -58,8 +57,30 @@ class FollowAsked(SessionAsked):
     headers: ClassVar = {LAST_EVENT: "The id of the last event that you have."}
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "GET",
+    "/sessions/{session}/events",
+    "events",
+    Reply(
+        body=Happened | Reset,
+        statuses={HTTPStatus.OK: "The stream; the schema describes the data of each event."},
+        media_type=MEDIA_TYPE,
+    ),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
 async def follow_session(call: Call, asked: FollowAsked) -> web.StreamResponse:
-    """Stream events of a session until the reader goes, or has to."""
+    """Follow a session: messages, tool calls and questions
+
+    A stream of server-sent events. Each event has a name (`TextStreamed`, `MessageStored`, `QuestionAsked`,
+    `TurnFinished` …), an id, and as data the frame that terminals get. After a break, send the last id as
+    `Last-Event-ID` to continue from there. If that is impossible, or without the header, the stream starts with the
+    event `reset`: the state of the session and the row of its last message. Two messages with the same row are the same
+    message. Comments keep an idle stream open. The stream ends when the token or the right ends, when the daemon stops,
+    and when the reader stops reading.
+    """
     position = _position(call.request)
     return await _Feed(call, asked.session, await readable(call, asked.session)).run(position)
 
@@ -77,7 +98,7 @@ class _Feed:
 
     async def run(self, position: Position) -> web.StreamResponse:
         """Send events from `position` on. Raises ConnectionResetError when the reader is gone."""
-        gateway = self._call.ports.gateway
+        call, gateway = self._call, self._call.ports.gateway
         now = await gateway.now(self._session)
         # No event can come between these two lines: later ones are followed.
         async with gateway.follow(self._session, f"api {uuid.uuid4().hex}", position) as following:
@@ -89,7 +110,9 @@ class _Feed:
                 while not await ends_within(sending, self._clock, LOOK_SECONDS):
                     if self._is_over():
                         following.end()
-                        await self._drain(sending)
+                        # The written data get a moment.
+                        if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and call.request.transport:
+                            call.request.transport.abort()
                         break
         return self._stream.response
 
@@ -112,22 +135,14 @@ class _Feed:
         except AccessDenied:
             return True
 
-    async def _drain(self, sending: "asyncio.Task[None]") -> None:
-        """Give the reader a moment for the written data, and then close its connection."""
-        transport = self._call.request.transport
-        if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and transport is not None:
-            transport.abort()
-
     async def _send(self, following: Following, now: SessionNow) -> None:
+        gateway = self._call.ports.gateway
         if following.goes_on:
             await self._stream.wait()
         else:
             await self._write(await self._reset(following, now))
         epoch = following.position.epoch
-        async with (
-            open_gathering(following.events) as gathered,
-            aclosing(with_pauses(gathered, self._clock)) as pieces,
-        ):
+        async with open_gathering(following.events) as gathered, aclosing(with_pauses(gathered, self._clock)) as pieces:
             async for piece in pieces:
                 if self._must_end():
                     break
@@ -135,7 +150,7 @@ class _Feed:
                     await self._write(None)
                     continue
                 number, event, at = piece
-                if isinstance(event, Notice) and event.for_admins and not self._oversees():
+                if isinstance(event, Notice) and event.for_admins and not gateway.oversees(self._call.actor):
                     continue
                 if isinstance(event, MessageStored):
                     event = for_people(event)
@@ -155,9 +170,6 @@ class _Feed:
         await (self._stream.send([event]) if event else self._stream.wait())
         self._writing_since = None
 
-    def _oversees(self) -> bool:
-        return self._call.ports.gateway.oversees(self._call.actor)
-
 
 def _position(request: web.Request) -> Position:
     """Return where a reader was; one that cannot be read is as good as none, for the reader cannot mend it."""
@@ -168,30 +180,3 @@ def _position(request: web.Request) -> Position:
     if len(given) != 1 or len(given[0]) > MAX_ID or not (number.isascii() and number.isdigit()):
         return NOWHERE
     return Position(epoch, int(number))
-
-
-_ABOUT = f"""\
-A stream of server-sent events. Each event has a name (`TextStreamed`, `MessageStored`, `QuestionAsked`,
-`TurnFinished` …), an id, and as data the frame that terminals get. After a break, send the last id as `{LAST_EVENT}`
-to continue from there. If that is impossible, or without the header, the stream starts with the event `reset`: the
-state of the session and the row of its last message. Two messages with the same row are the same message. Comments keep
-an idle stream open. The stream ends when the token or the right ends, when the daemon stops, and when the reader stops
-reading."""
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET",
-        "/sessions/{session}/events",
-        "followSession",
-        "Follow a session: messages, tool calls and questions",
-        "events",
-        follow_session,
-        reply=Reply(
-            body=Happened | Reset,
-            statuses={HTTPStatus.OK: "The stream; the schema describes the data of each event."},
-            media_type=MEDIA_TYPE,
-        ),
-        refusals=(HTTPStatus.NOT_FOUND,),
-        description=_ABOUT.replace("\n", " "),
-    ),
-)

@@ -21,9 +21,10 @@ from goclaw.common.core.pictures import fault_of
 from goclaw.durable.store.blobs import image_type
 from goclaw.durable.store.uploads import TooManyUploads
 from goclaw.errors import ToolError
-from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, writable
+from goclaw.gateway.servers.connections import count_one
 from goclaw.gateway.servers.http import HEADERS
 
 MAX_FILE = 20 << 20
@@ -41,7 +42,8 @@ _HEAD = {
     # A browser keeps it, and asks each time: it is not for those who are logged out, or may not read any more.
     "Cache-Control": "private, no-cache",
 }
-_WAIT = {"Retry-After": RETRY_SECONDS}
+_UPLOADS = Counter[str]()
+"""Uploads at work, by person."""
 
 Kind = Literal["image", "document", "audio", "video"]
 
@@ -70,36 +72,28 @@ class MediaAsked(Request):
     blob: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="The key of a picture or artifact of a message.")]
 
 
-class Working:
-    """Counts uploads at work."""
-
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
-
-    @contextmanager
-    def count(self, owner: str) -> Iterator[None]:
-        """Count one until the block ends; raises Problem (429) if there are too many."""
-        if self._of[owner] >= AT_ONCE or self._of.total() >= AT_ONCE_IN_ALL:
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "other uploads are running; wait for them to end", headers=_WAIT
-            )
-        self._of[owner] += 1
-        try:
-            yield
-        finally:
-            self._of[owner] -= 1
-            if not self._of[owner]:
-                del self._of[owner]
+@contextmanager
+def _count_upload(owner: str) -> Iterator[None]:
+    """Count an upload until the block ends; raises Problem (429) if there are too many."""
+    if _UPLOADS[owner] >= AT_ONCE or _UPLOADS.total() >= AT_ONCE_IN_ALL:
+        words = "other uploads are running; wait for them to end"
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": RETRY_SECONDS})
+    with count_one(_UPLOADS, owner):
+        yield
 
 
-_WORKING = Working()
+OPERATIONS = Operations()
 
 
-async def upload(call: Call, asked: UploadAsked) -> Uploaded:
-    """Keep a file for a message."""
+@OPERATIONS.add("POST", "/sessions/{session}/files", "messages", refusals=(HTTPStatus.NOT_FOUND,))
+async def upload_file(call: Call, asked: UploadAsked) -> Uploaded:
+    """Upload a file before sending its message
+
+    The body is the file, of any type, up to 20 MB. Put its id in `files` of the message.
+    """
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
-    with _WORKING.count(call.actor.key):
+    with _count_upload(call.actor.key):
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")
@@ -141,8 +135,15 @@ async def attachments_of(call: Call, session: str, ids: tuple[str, ...]) -> tupl
     return tuple(found)
 
 
-async def media(call: Call, asked: MediaAsked) -> web.Response:
-    """Return the bytes of a picture or file of a message."""
+@OPERATIONS.add(
+    "GET",
+    "/sessions/{session}/media/{blob}",
+    "messages",
+    Reply(body=bytes, media_type=BYTES),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
+async def get_media(call: Call, asked: MediaAsked) -> web.Response:
+    """Download a picture or file of a message"""
     session = await readable(call, asked.session)
     name = await call.ports.gateway.media_name(session, asked.blob)
     if name is None:
@@ -164,27 +165,3 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
 
 def _no_media() -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "no message in this session has this picture or file", field="blob")
-
-
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/sessions/{session}/files",
-        "uploadFile",
-        "Upload a file before sending its message",
-        "messages",
-        upload,
-        refusals=(HTTPStatus.NOT_FOUND,),
-        description="The body is the file, of any type, up to 20 MB. Put its id in `files` of the message.",
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}/media/{blob}",
-        "getMedia",
-        "Download a picture or file of a message",
-        "messages",
-        media,
-        reply=Reply(body=bytes, media_type=BYTES),
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.common.core.plugins import load
-from goclaw.gateway.servers.api.operations import Call, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, NoFields, Operations, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.memory.base import MemoryFile, Mode, NoteHit, Quote
 from goclaw.memory.memory_queries import MemoryOff, MemoryQuery, NoSuchFile
@@ -58,72 +58,40 @@ class MemoryFiles(Response):
     files: Sequence[MemoryFile]
 
 
-async def search(call: Call, asked: SearchAsked) -> MemoryFound:
-    """Return what memory has about a text."""
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/memory/search", "memory", refusals=(HTTPStatus.CONFLICT,))
+async def search_memory(call: Call, asked: SearchAsked) -> MemoryFound:
+    """Search your notes, and the conversations that you may read"""
     query = MemoryQuery("search", asked.q, everybody=asked.everybody, limit=asked.limit)
     return MemoryFound.model_validate(await _ask(call, query))
 
 
-async def list_files(call: Call, _: NoFields) -> MemoryFiles:
-    """Return the files of memory."""
+@OPERATIONS.add("GET", "/memory/files", "memory", refusals=(HTTPStatus.CONFLICT,))
+async def list_memory_files(call: Call, _: NoFields) -> MemoryFiles:
+    """List the files that searches cover"""
     return MemoryFiles.model_validate(await _ask(call, MemoryQuery("list")))
 
 
-async def read_file(call: Call, asked: FileAsked) -> FileShown:
-    """Return a file of memory, with its HTML where there is a web page."""
+@OPERATIONS.add("GET", "/memory/file", "memory", refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT))
+async def get_memory_file(call: Call, asked: FileAsked) -> FileShown:
+    """Read a file of memory: your own notes, or one for everybody"""
     try:
         found = await _ask(call, MemoryQuery("file", asked.path))
     except NoSuchFile as error:
         raise Problem(HTTPStatus.NOT_FOUND, str(error), field="path") from None
     text = str(found["text"])
-    html = await _html_of(text) if call.ports.config.http.web else ""
+    html = ""
+    if call.ports.config.http.web:  # the renderer's libraries are loaded where there is a page, and only there
+        render = await asyncio.to_thread(load, RENDERER, FunctionType)
+        html = str(await render(text))
     return FileShown(path=str(found["path"]), text=text, html=html)
 
 
-async def _html_of(text: str) -> str:
-    # Its libraries are loaded where there is a page, and only there.
-    render = await asyncio.to_thread(load, RENDERER, FunctionType)
-    return str(await render(text))
-
-
 async def _ask(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
-    """Return the gateway's answer.
-
-    Raises:
-        Problem: 409, memory is off: to ask again would not help.
-    """
+    """Return the gateway's answer; raises Problem (409) where memory is off: to ask again would not help."""
     try:
         return await call.ports.gateway.memory(call.actor, query)
     except MemoryOff as error:
         raise Problem(HTTPStatus.CONFLICT, str(error)) from None
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/memory/search",
-        "searchMemory",
-        "Search your notes, and the conversations that you may read",
-        "memory",
-        search,
-        refusals=(HTTPStatus.CONFLICT,),
-    ),
-    Operation(
-        "GET",
-        "/memory/files",
-        "listMemoryFiles",
-        "List the files that searches cover",
-        "memory",
-        list_files,
-        refusals=(HTTPStatus.CONFLICT,),
-    ),
-    Operation(
-        "GET",
-        "/memory/file",
-        "getMemoryFile",
-        "Read a file of memory: your own notes, or one for everybody",
-        "memory",
-        read_file,
-        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    ),
-)

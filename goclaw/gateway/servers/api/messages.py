@@ -11,7 +11,7 @@ from goclaw.common.core.events import LOCAL, Acceptance, AcceptKind, Address, In
 from goclaw.common.core.messages import AssistantMessage, UserMessage
 from goclaw.common.core.wire import MAX_NAME
 from goclaw.gateway.servers.api.files import attachments_of
-from goclaw.gateway.servers.api.operations import Answer, Call, Key, Operation, Reply, Request, Response, Row
+from goclaw.gateway.servers.api.operations import Answer, Call, Key, Operations, Reply, Request, Response, Row
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, unknown, writable
 from goclaw.gateway.servers.programs import digits_of
@@ -85,8 +85,12 @@ class Accepted(Response):
     markdown: bool = Field(False, description="Whether `text` is Markdown with headings and tables.")
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/sessions/{session}/messages", "messages", refusals=(HTTPStatus.NOT_FOUND,))
 async def list_messages(call: Call, asked: MessagesAsked) -> MessagePage:
-    """Return the last messages in a range of rows."""
+    """Read messages of a session: the last ones in a range of rows"""
     session = await readable(call, asked.session)
     return MessagePage(messages=await latest(call, session, asked.limit, asked.after, asked.before))
 
@@ -117,8 +121,21 @@ def for_people(row: MessageStored) -> MessageStored:
             return row
 
 
+@OPERATIONS.add(
+    "POST",
+    "/sessions/{session}/messages",
+    "messages",
+    Reply(
+        body=Accepted,
+        statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or was received before."},
+    ),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
 async def send_message(call: Call, asked: MessageSent) -> Answer:
-    """Take a message; the same one again has the same answer."""
+    """Send a message or a command, exactly once
+
+    If you get no answer, send it again with the same `id`: it is accepted only once, even after a restart.
+    """
     if not asked.text.strip() and not asked.files:
         raise bad_request("`text` is empty, and there are no `files`", "text")
     session = await writable(call, asked.session)
@@ -141,15 +158,9 @@ async def send_message(call: Call, asked: MessageSent) -> Answer:
 async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
     await _refuse_full(call, session, asked.text)
     attachments = await attachments_of(call, session, asked.files)
-    inbound = Inbound(
-        id=f"{TURN}{digits_of(call.actor.key, session, asked.id)}",
-        actor=call.actor,
-        session=session,
-        text=asked.text,
-        address=Address(LOCAL, session),
-        received_at=call.ports.clock.now(),
-        attachments=attachments,
-    )
+    turn, address = f"{TURN}{digits_of(call.actor.key, session, asked.id)}", Address(LOCAL, session)
+    now = call.ports.clock.now()
+    inbound = Inbound(turn, call.actor, session, asked.text, address, now, attachments=attachments)
     return await call.ports.gateway.accept(inbound)
 
 
@@ -162,35 +173,3 @@ async def _refuse_full(call: Call, session: str, text: str) -> None:
         return
     words = f"{limit} messages are already waiting (limits.queued_messages)"
     raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": RETRY_SECONDS})
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/sessions/{session}/messages",
-        "listMessages",
-        "Read messages of a session: the last ones in a range of rows",
-        "messages",
-        list_messages,
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/messages",
-        "sendMessage",
-        "Send a message or a command, exactly once",
-        "messages",
-        send_message,
-        reply=Reply(
-            body=Accepted,
-            statuses={
-                HTTPStatus.ACCEPTED: "A turn answers it.",
-                HTTPStatus.OK: "It is answered, or was received before.",
-            },
-        ),
-        refusals=(HTTPStatus.NOT_FOUND,),
-        description=(
-            "If you get no answer, send it again with the same `id`: it is accepted only once, even after a restart."
-        ),
-    ),
-)

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
+from inspect import cleandoc
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -61,8 +62,6 @@ class Services:
     programs: Programs
     receipts: IdempotencyCache
     uploads: Uploads
-    document: Callable[[], bytes]
-    """Returns the OpenAPI document; takes long the first time."""
 
 
 @record
@@ -106,6 +105,7 @@ Handler = Callable[[Call, Any], Awaitable[Any]]
 
 The annotation of its second parameter is the type of the request, that of its result the type of the body.
 """
+HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
 @record
@@ -121,23 +121,33 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """An entry of the table."""
+    """An entry of the table. Name and docstring of its handler are those of the operation."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     """The template beneath `/api/v1`, such as `/sessions/{session}`."""
-    id: str
-    """The name for clients that are made from the document: `listSessions`."""
-    summary: str
-    """One line."""
     tag: str
     handler: Handler
     reply: Reply = field(default_factory=Reply)
     refusals: tuple[HTTPStatus, ...] = ()
     """Statuses of refusals, besides those of every operation (`EVERYWHERE`)."""
     admins_only: bool = False
-    description: str = ""
-    """Markdown."""
+
+    @cached_property
+    def id(self) -> str:
+        """Return the name for clients that are made from the document: `listSessions`."""
+        first, *others = self.handler.__name__.split("_")
+        return first + "".join(map(str.capitalize, others))
+
+    @cached_property
+    def summary(self) -> str:
+        """Return one line."""
+        return cleandoc(self.handler.__doc__ or "").partition("\n")[0]
+
+    @cached_property
+    def description(self) -> str:
+        """Return Markdown; empty: the summary says it all."""
+        return cleandoc(self.handler.__doc__ or "").partition("\n\n")[2].replace("\n", " ")
 
     @cached_property
     def request(self) -> type[Request]:
@@ -176,6 +186,28 @@ class Operation:
         return TypeAdapter(self.response)
 
 
+class Operations(list[Operation]):
+    """A part of the table, in the order in which its handlers are defined."""
+
+    def add(
+        self,
+        method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"],
+        path: str,
+        tag: str,
+        reply: Reply | None = None,
+        refusals: tuple[HTTPStatus, ...] = (),
+        *,
+        admins_only: bool = False,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Return a decorator that adds the operation of a handler; the parameters are as in `Operation`."""
+
+        def add_handler(handler: HandlerT) -> HandlerT:
+            self.append(Operation(method, path, tag, handler, reply or Reply(), refusals, admins_only))
+            return handler
+
+        return add_handler
+
+
 EVERYWHERE = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
@@ -184,9 +216,5 @@ EVERYWHERE = (
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
 """Statuses of refusals that every operation can have."""
-WITH_BODY = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-)
+WITH_BODY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 """The same of an operation whose request has a body."""

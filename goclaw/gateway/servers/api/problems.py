@@ -1,28 +1,19 @@
 """Errors as problem details (RFC 9457): `{"type", "title", "status", "detail", "field"}`."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import orjson
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from goclaw.channels.base import Handler
 from goclaw.errors import AccessDenied, StateError
 from goclaw.gateway.servers.admission import NotAdmitted
-from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.http import HEADERS, allowed_methods, explain
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"
-_WORDS: Mapping[int, str] = {
-    400: "this request is malformed",
-    403: "pages of this origin may not call the API (`http.origins`)",
-    404: "this path does not exist; GET /api/v1/openapi.json lists all paths",
-    405: "this path does not accept this method",
-    408: "the body did not arrive in time",
-    413: "the body is too large",
-    421: "this server does not answer to this host name (`http.hosts`)",
-    503: "too many requests at once; try again later",
-}
 
 
 class ProblemDetails(BaseModel):
@@ -41,12 +32,7 @@ class Problem(Exception):
     """A request that is refused. The message is for the caller, and reveals no secret."""
 
     def __init__(
-        self,
-        status: HTTPStatus,
-        detail: str,
-        *,
-        field: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, status: HTTPStatus, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         """`field`: the part of the request that is wrong: `limit`, `text`."""
         super().__init__(detail)
@@ -54,13 +40,10 @@ class Problem(Exception):
         self.field = field
         self.headers = headers or {}
 
-    def details(self) -> ProblemDetails:
-        """Return the body."""
-        return ProblemDetails(title=self.status.phrase, status=self.status, detail=str(self), field=self.field)
-
     def response(self) -> web.Response:
         """Return the answer."""
-        body = orjson.dumps(self.details().model_dump(exclude_none=True))
+        details = ProblemDetails(title=self.status.phrase, status=self.status, detail=str(self), field=self.field)
+        body = orjson.dumps(details.model_dump(exclude_none=True))
         head = {**HEADERS, "Content-Type": MEDIA_TYPE, **self.headers}
         return web.Response(body=body, status=self.status, headers=head)
 
@@ -77,15 +60,14 @@ def unavailable(detail: str) -> Problem:
 
 def refusal_response(refusal: web.HTTPException) -> web.Response:
     """Return the answer to a request that the listener refuses."""
-    words = _WORDS.get(refusal.status, "this request cannot be answered")
-    headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return Problem(HTTPStatus(refusal.status), words, headers=headers).response()
+    words = explain(refusal, "this path does not exist; GET /api/v1/openapi.json lists all paths")
+    return Problem(HTTPStatus(refusal.status), words, headers=allowed_methods(refusal)).response()
 
 
-async def respond(work: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+async def respond(handler: Handler, request: web.Request) -> web.StreamResponse:
     """Return a handler's answer; its errors are problem details."""
     try:
-        return await work
+        return await handler(request)
     except Problem as problem:
         return problem.response()
     except NotAdmitted as refusal:

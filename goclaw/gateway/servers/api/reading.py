@@ -30,14 +30,17 @@ async def fields_of(operation: Operation, request: web.Request) -> Request:
     Raises:
         Problem: 400, 415.
     """
-    if operation.request.takes_bytes and request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
+    if operation.request.takes_bytes:
+        _refuse_encoded(request)
     given = {name: _value(request.match_info[name], operation, name) for name in operation.in_path}
     if request.query_string:
         given |= _query(operation, request)
     if not operation.has_body:
         return _validate(operation, given)
-    raw = await _body(request)
+    _refuse_encoded(request)
+    if request.content_type != JSON:
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the body as {JSON}")
+    raw = await request.read()
     if len(raw) > LARGE_BODY:
         return await asyncio.to_thread(_parse, operation, given, raw)
     return _parse(operation, given, raw)
@@ -65,12 +68,9 @@ def _value(text: str, operation: Operation, name: str) -> Any:
     return int(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
 
 
-async def _body(request: web.Request) -> bytes:
+def _refuse_encoded(request: web.Request) -> None:
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
-    if request.content_type != JSON:
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the body as {JSON}")
-    return await request.read()
 
 
 def _parse(operation: Operation, given: dict[str, Any], raw: bytes) -> Request:

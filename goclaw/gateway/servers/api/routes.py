@@ -13,9 +13,9 @@ from goclaw.gateway.servers.api.files import MAX_FILE, UPLOAD_SECONDS
 from goclaw.gateway.servers.api.operations import Answer, Call, Operation, Services
 from goclaw.gateway.servers.api.problems import refusal_response, respond
 from goclaw.gateway.servers.api.reading import fields_of
-from goclaw.gateway.servers.api.table import OPERATIONS, document
+from goclaw.gateway.servers.api.table import OPERATIONS
 from goclaw.gateway.servers.http import HEADERS
-from goclaw.gateway.servers.programs import Program, ProgramLimits, Programs
+from goclaw.gateway.servers.programs import ProgramLimits, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 from goclaw.gateway.servers.serving import IdempotencyCache
 
@@ -31,27 +31,25 @@ class ApiRoutes:
     def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
         cookies = ports.web.cookies if ports.web else None
         programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", cookies)
-        self._services = Services(ports, programs, IdempotencyCache(), _uploads(ports), document)
+        uploads = Uploads(ports.config.state_dir / "blobs" / "uploads", ports.environment.blobs, ports.clock)
+        self._services = Services(ports, programs, IdempotencyCache(), uploads)
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
         """Return the routes with their handlers."""
-        return [(each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(self._handle, each)) for each in OPERATIONS]
+        return [
+            (each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(respond, partial(self._answer, each)))
+            for each in OPERATIONS
+        ]
 
-    async def _handle(self, operation: Operation, request: web.Request) -> web.StreamResponse:
-        """Answer a request; errors are problem details."""
-        return await respond(self._admit(operation, request))
+    async def _answer(self, operation: Operation, request: web.Request) -> web.StreamResponse:
+        program = await self._services.programs.admit(request)
+        with self._services.programs.count(program):
+            return await self._run(operation, Call(self._services, program, request))
 
-    async def _admit(self, operation: Operation, request: web.Request) -> web.StreamResponse:
-        programs = self._services.programs
-        program = await programs.admit(request)
-        with programs.count(program):
-            return await self._answer(operation, request, program)
-
-    async def _answer(self, operation: Operation, request: web.Request, program: Program) -> web.StreamResponse:
-        call = Call(self._services, program, request)
+    async def _run(self, operation: Operation, call: Call) -> web.StreamResponse:
         if operation.admins_only:
             call.demand_admin()
-        found = await operation.handler(call, await fields_of(operation, request))
+        found = await operation.handler(call, await fields_of(operation, call.request))
         if isinstance(found, web.StreamResponse):
             return found
         answer = found if isinstance(found, Answer) else Answer(operation.status, found)
@@ -61,16 +59,8 @@ class ApiRoutes:
         return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
 
 
-def _uploads(ports: RoutePorts) -> Uploads:
-    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.environment.blobs, ports.clock)
-
-
-def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
-    return ApiRoutes(ports).routes()
-
-
 _RULES = (
     PathRule(PREFIX, MAX_FILE, refusal_response, suffix="/files", body_seconds=UPLOAD_SECONDS),
     PathRule(PREFIX, MAX_FRAME, refusal_response),
 )
-API = RoutePart(_routes, _RULES)
+API = RoutePart(lambda ports: ApiRoutes(ports).routes(), _RULES)

@@ -11,7 +11,7 @@ from goclaw.common.core.events import Inbound
 from goclaw.common.core.redact import mask
 from goclaw.conversation.schedules.jobs import JobState, RunState, StoredJob
 from goclaw.errors import StateError
-from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
@@ -89,13 +89,21 @@ class RunList(Response):
     runs: Sequence[ScheduleRun]
 
 
+OPERATIONS = Operations()
+_REFUSALS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+
+@OPERATIONS.add("GET", "/schedules", "schedules")
 async def list_schedules(call: Call, _: NoFields) -> ScheduleList:
-    """Return the schedules that the caller may see."""
+    """List your schedules, the next one first; admins see everybody's"""
     return ScheduleList(schedules=[_render(each) for each in await call.ports.schedules.of(call.actor)])
 
 
-async def add(call: Call, asked: ScheduleMade) -> Schedule:
-    """Store a schedule in the caller's own session."""
+@OPERATIONS.add(
+    "POST", "/schedules", "schedules", Reply({HTTPStatus.CREATED: "It is stored."}), refusals=(HTTPStatus.CONFLICT,)
+)
+async def add_schedule(call: Call, asked: ScheduleMade) -> Schedule:
+    """Add a scheduled message or task"""
     schedules = call.ports.schedules
     session, address = schedules.home(call.actor)
     identity = f"api:{uuid.uuid5(uuid.NAMESPACE_URL, f'{call.actor.key} {asked.id}')}"
@@ -107,8 +115,9 @@ async def add(call: Call, asked: ScheduleMade) -> Schedule:
         raise _impossible(error) from None
 
 
-async def runs(call: Call, asked: ScheduleAsked) -> RunList:
-    """Return the runs of a schedule."""
+@OPERATIONS.add("GET", "/schedules/{name}/runs", "schedules", refusals=(HTTPStatus.NOT_FOUND,))
+async def list_runs(call: Call, asked: ScheduleAsked) -> RunList:
+    """List the latest runs of a schedule"""
     await _find(call, asked.name)
     return RunList(
         runs=[
@@ -125,23 +134,29 @@ async def runs(call: Call, asked: ScheduleAsked) -> RunList:
     )
 
 
-async def pause(call: Call, asked: ScheduleAsked) -> Schedule:
-    """Keep a schedule from running."""
+@OPERATIONS.add("POST", "/schedules/{name}/pause", "schedules", refusals=_REFUSALS)
+async def pause_schedule(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Pause a schedule"""
     return await _change(call, asked.name, "pause")
 
 
-async def resume(call: Call, asked: ScheduleAsked) -> Schedule:
-    """Have a schedule go on."""
+@OPERATIONS.add("POST", "/schedules/{name}/resume", "schedules", refusals=_REFUSALS)
+async def resume_schedule(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Resume a paused or stopped schedule"""
     return await _change(call, asked.name, "resume")
 
 
-async def run(call: Call, asked: ScheduleAsked) -> Schedule:
-    """Run a schedule now."""
+@OPERATIONS.add("POST", "/schedules/{name}/run", "schedules", refusals=_REFUSALS)
+async def run_schedule(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Run a schedule now, in addition to its times"""
     return await _change(call, asked.name, "run")
 
 
-async def remove(call: Call, asked: ScheduleAsked) -> None:
-    """Forget a schedule."""
+@OPERATIONS.add(
+    "DELETE", "/schedules/{name}", "schedules", Reply({HTTPStatus.NO_CONTENT: "It is deleted."}), refusals=_REFUSALS
+)
+async def remove_schedule(call: Call, asked: ScheduleAsked) -> None:
+    """Delete a schedule and its runs"""
     await _find(call, asked.name)
     try:
         await call.ports.schedules.remove(call.actor, asked.name)
@@ -160,11 +175,7 @@ async def _change(call: Call, name: str, action: str) -> Schedule:
 
 
 async def _find(call: Call, name: str) -> StoredJob:
-    """Return a schedule that the caller may see.
-
-    Raises:
-        Problem: 404, no such schedule, or another user's: one answer for both.
-    """
+    """Return a schedule that the caller may see; raises Problem (404) for another user's as for an unknown one."""
     found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
     if found is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"you have no schedule {name!r}", field="name")
@@ -191,62 +202,3 @@ def _render(stored: StoredJob) -> Schedule:
         failures=stored.failures,
         note=stored.note,
     )
-
-
-_TAG = "schedules"
-_REFUSALS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET",
-        "/schedules",
-        "listSchedules",
-        "List your schedules, the next one first; admins see everybody's",
-        _TAG,
-        list_schedules,
-    ),
-    Operation(
-        "POST",
-        "/schedules",
-        "addSchedule",
-        "Add a scheduled message or task",
-        _TAG,
-        add,
-        reply=Reply(statuses={HTTPStatus.CREATED: "It is stored."}),
-        refusals=(HTTPStatus.CONFLICT,),
-    ),
-    Operation(
-        "GET",
-        "/schedules/{name}/runs",
-        "listRuns",
-        "List the latest runs of a schedule",
-        _TAG,
-        runs,
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-    *(
-        Operation(
-            "POST",
-            f"/schedules/{{name}}/{path}",
-            f"{path}Schedule",
-            words,
-            _TAG,
-            handler,
-            refusals=_REFUSALS,
-        )
-        for path, words, handler in (
-            ("pause", "Pause a schedule", pause),
-            ("resume", "Resume a paused or stopped schedule", resume),
-            ("run", "Run a schedule now, in addition to its times", run),
-        )
-    ),
-    Operation(
-        "DELETE",
-        "/schedules/{name}",
-        "removeSchedule",
-        "Delete a schedule and its runs",
-        _TAG,
-        remove,
-        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is deleted."}),
-        refusals=_REFUSALS,
-    ),
-)

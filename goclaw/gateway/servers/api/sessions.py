@@ -10,7 +10,7 @@ from pydantic import Field
 
 from goclaw.common.core.events import Outline, SessionInfo, SessionNow, SessionPlace
 from goclaw.errors import AccessDenied
-from goclaw.gateway.servers.api.operations import Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, Operations, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, bad_request
 
 MAX_PAGE = 200
@@ -47,16 +47,21 @@ class SessionState(Response):
     outline: Outline
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/sessions", "sessions")
 async def list_sessions(call: Call, asked: SessionsAsked) -> SessionPage:
-    """Return a page of sessions."""
+    """List the sessions that you may read, latest first"""
     after = _decode(asked.cursor) if asked.cursor else None
     found = await call.ports.gateway.sessions(call.actor, agents=asked.agents, after=after, limit=asked.limit + 1)
     page = found[: asked.limit]
     return SessionPage(sessions=page, next=_encode(page[-1].place) if len(found) > len(page) else "")
 
 
+@OPERATIONS.add("GET", "/sessions/{session}", "sessions", refusals=(HTTPStatus.NOT_FOUND,))
 async def get_session(call: Call, asked: SessionAsked) -> SessionState:
-    """Return the state of a session."""
+    """Read the state of a session: running turn, open questions, waiting messages"""
     session = await readable(call, asked.session)
     gateway = call.ports.gateway
     return SessionState(
@@ -78,8 +83,10 @@ async def readable(call: Call, session: str) -> str:
         name = call.ports.gateway.session_for(call.actor, session)
     except AccessDenied:
         raise unknown(session) from None
-    if name != call.services.programs.home(call.actor) and not await _exists(call, name):
-        raise unknown(session)
+    if name != call.services.programs.home(call.actor):
+        queue = await call.ports.engine.queue(name)
+        if not (queue.running or queue.waiting or (await call.ports.gateway.outline(name, 0)).rows):
+            raise unknown(session)
     return name
 
 
@@ -105,13 +112,6 @@ def unknown(session: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, f"you have no access to a session {session[:200]!r}", field="session")
 
 
-async def _exists(call: Call, session: str) -> bool:
-    queue = await call.ports.engine.queue(session)
-    if queue.running or queue.waiting:
-        return True
-    return bool((await call.ports.gateway.outline(session, 0)).rows)
-
-
 def _encode(place: SessionPlace) -> str:
     return base64.urlsafe_b64encode(f"{-place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
@@ -123,24 +123,3 @@ def _decode(cursor: str) -> SessionPlace:
         return -float(at), key
     except (binascii.Error, ValueError):
         raise bad_request("`cursor` should be `next` of the previous page", "cursor") from None
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/sessions",
-        "listSessions",
-        "List the sessions that you may read, latest first",
-        "sessions",
-        list_sessions,
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}",
-        "getSession",
-        "Read the state of a session: running turn, open questions, waiting messages",
-        "sessions",
-        get_session,
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from goclaw.common.core.wire import MAX_NAME
 from goclaw.gateway.servers.api import plots
-from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.gateway.servers.api.sessions import readable
 from goclaw.gateway.servers.api.usage import picture
@@ -30,8 +30,12 @@ class Status(Response):
     daemon: Mapping[str, float] | None = Field(None, description="Vital signs of the daemon, for admins only.")
 
 
-async def get(call: Call, asked: StatusAsked) -> Status:
-    """Return the status of a session."""
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/status", "status", refusals=(HTTPStatus.NOT_FOUND,))
+async def get_status(call: Call, asked: StatusAsked) -> Status:
+    """Read the status of a session and of the daemon"""
     session = await readable(call, asked.session or call.services.programs.home(call.actor))
     numbers = dict(await call.ports.gateway.status(session, call.actor))
     text = str(numbers.pop("text", ""))
@@ -53,8 +57,16 @@ _WORDS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-async def plot(call: Call, asked: PlotAsked) -> web.Response:
-    """Return the daemon's last hour as a picture."""
+@OPERATIONS.add(
+    "GET",
+    "/status/plot",
+    "status",
+    Reply(body=str, media_type=plots.MEDIA_TYPE),
+    refusals=(HTTPStatus.CONFLICT,),
+    admins_only=True,
+)
+async def plot_status(call: Call, asked: PlotAsked) -> web.Response:
+    """Draw a chart of the daemon's last hour"""
     if call.ports.gauges.samples is None:
         raise Problem(HTTPStatus.CONFLICT, "there are no samples: `http.web` is off")
     points = call.ports.gauges.samples.of(asked.of)
@@ -63,27 +75,3 @@ async def plot(call: Call, asked: PlotAsked) -> web.Response:
     described = f"Now {amount(values[-1])}, at most {amount(max(values))} in the last hour." if values else ""
     words = plots.PlotWords(title, described or "No samples yet.", amount)
     return picture(plots.line(words, points, asked.theme))
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/status",
-        "getStatus",
-        "Read the status of a session and of the daemon",
-        "status",
-        get,
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-    Operation(
-        "GET",
-        "/status/plot",
-        "plotStatus",
-        "Draw a chart of the daemon's last hour",
-        "status",
-        plot,
-        reply=Reply(body=str, media_type=plots.MEDIA_TYPE),
-        refusals=(HTTPStatus.CONFLICT,),
-        admins_only=True,
-    ),
-)

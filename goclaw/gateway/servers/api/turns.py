@@ -9,7 +9,7 @@ from pydantic import Field
 
 from goclaw.common.core.events import LOCAL, Address, AnswerRefusal, Inbound, QuestionAsked
 from goclaw.gateway.servers.api.messages import TURN
-from goclaw.gateway.servers.api.operations import Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, Operations, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.gateway.servers.api.sessions import SessionAsked, writable
 
@@ -50,30 +50,38 @@ class Answered(Response):
     text: str = Field(description="The effect of the answer, in words.")
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("POST", "/sessions/{session}/stop", "messages", refusals=(HTTPStatus.NOT_FOUND,))
 async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
-    """End the running turn, as `/stop` does."""
+    """Stop the running turn of a session"""
     session = await writable(call, asked.session)
     if not (decision := call.ports.access.authorize(call.actor, "command.run", "stop")).allowed:
         raise Problem(HTTPStatus.FORBIDDEN, f"you may not stop turns: {decision.rule}")
     turn = (await call.ports.engine.queue(session)).running
-    order = Inbound(
-        id=f"{TURN}{uuid.uuid4().hex}",
-        actor=call.actor,
-        session=session,
-        text="/stop",
-        address=Address(LOCAL, session),
-        received_at=call.ports.clock.now(),
-    )
+    identity, address = f"{TURN}{uuid.uuid4().hex}", Address(LOCAL, session)
+    order = Inbound(identity, call.actor, session, "/stop", address, call.ports.clock.now())
     return Stopped(turn=turn, text=(await call.ports.gateway.accept(order)).text)
 
 
+@OPERATIONS.add("GET", "/questions", "questions")
 async def list_questions(call: Call, _: Request) -> QuestionPage:
-    """Return the questions that the caller may answer now."""
+    """List the approvals and questions waiting for you, in all sessions"""
     return QuestionPage(questions=await call.ports.gateway.answerable(call.actor))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/questions/{question}",
+    "questions",
+    refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
 async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
-    """Answer a question."""
+    """Answer an approval or a question
+
+    409: it was already answered. 422: the answer does not fit; the question is still open.
+    """
     answer = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
     match answer.refusal:
         case AnswerRefusal.GONE:
@@ -84,34 +92,3 @@ async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
         case AnswerRefusal.INVALID:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, answer.text, field="answer")
     return Answered(text=answer.text)
-
-
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/sessions/{session}/stop",
-        "stopTurn",
-        "Stop the running turn of a session",
-        "messages",
-        stop_turn,
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-    Operation(
-        "GET",
-        "/questions",
-        "listQuestions",
-        "List the approvals and questions waiting for you, in all sessions",
-        "questions",
-        list_questions,
-    ),
-    Operation(
-        "POST",
-        "/questions/{question}",
-        "answerQuestion",
-        "Answer an approval or a question",
-        "questions",
-        answer_question,
-        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
-        description="409: it was already answered. 422: the answer does not fit; the question is still open.",
-    ),
-)

@@ -1,6 +1,7 @@
 """Usage: tokens and costs of models, by day, model, person or session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -8,7 +9,7 @@ from pydantic import Field
 
 from goclaw.durable.store.spending import Grouping
 from goclaw.gateway.servers.api import plots
-from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Operations, Reply, Request, Response
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.memory.dates import moment
 
@@ -43,6 +44,20 @@ class Usage(Response):
     sums: Sequence[Sum]
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/usage", "usage")
+async def get_usage(call: Call, asked: UsageAsked) -> Usage:
+    """Sum up tokens and costs by day, model, person or session"""
+    if asked.everybody:
+        call.demand_admin()
+    own = "" if asked.everybody else call.services.programs.home(call.actor)
+    since = call.ports.clock.now() - asked.days * DAY_SECONDS
+    found = await call.ports.gauges.spending.group(asked.by, since, own)
+    return Usage(sums=[Sum(of=name, **asdict(each)) for name, each in found])
+
+
 class PlotAsked(Request):
     """The fields of `plotUsage`."""
 
@@ -53,9 +68,10 @@ class PlotAsked(Request):
     theme: Annotated[plots.Theme, Field(description="The page that it is shown on.")] = "light"
 
 
-async def plot(call: Call, asked: PlotAsked) -> web.Response:
-    """Return sums of spending as a picture."""
-    usage = await get(call, UsageAsked(by=asked.by, days=asked.days, everybody=asked.everybody))
+@OPERATIONS.add("GET", "/usage/plot", "usage", Reply(body=str, media_type=plots.MEDIA_TYPE))
+async def plot_usage(call: Call, asked: PlotAsked) -> web.Response:
+    """Show tokens or costs by day, model or person as a picture"""
+    usage = await get_usage(call, UsageAsked(by=asked.by, days=asked.days, everybody=asked.everybody))
     bars = [(each.of, each.cost if asked.of == "cost" else float(each.input + each.output)) for each in usage.sums]
     what = "Cost" if asked.of == "cost" else "Tokens"
     amount = plots.dollars if asked.of == "cost" else plots.count
@@ -65,7 +81,10 @@ async def plot(call: Call, asked: PlotAsked) -> web.Response:
         described += f" Most: {most[0] or 'forgotten'}, {amount(most[1])}."
     words = plots.PlotWords(f"{what} by {asked.by}: {amount(total)}", described, amount)
     if asked.by == "day":
-        return picture(plots.columns(words, _every_day(call.ports.clock.now(), asked.days, dict(bars)), asked.theme))
+        # All days of UTC, also those on which nothing was spent.
+        now, sums = call.ports.clock.now(), dict(bars)
+        names = [f"{moment(now - DAY_SECONDS * ago):%Y-%m-%d}" for ago in range(asked.days - 1, -1, -1)]
+        return picture(plots.columns(words, [(name, sums.get(name, 0.0)) for name in names], asked.theme))
     return picture(plots.rows(words, sorted(bars, key=lambda bar: -bar[1]), asked.theme))
 
 
@@ -73,53 +92,3 @@ def picture(svg: str) -> web.Response:
     """Return a plot as an answer."""
     headers = {**HEADERS, "Content-Type": plots.MEDIA_TYPE, "Content-Security-Policy": "sandbox; default-src 'none'"}
     return web.Response(body=svg.encode(), headers=headers)
-
-
-def _every_day(now: float, days: int, sums: Mapping[str, float]) -> Sequence[plots.Bar]:
-    """Return all days of UTC, also those on which nothing was spent."""
-    names = [f"{moment(now - DAY_SECONDS * ago):%Y-%m-%d}" for ago in range(days - 1, -1, -1)]
-    return [(name, sums.get(name, 0.0)) for name in names]
-
-
-async def get(call: Call, asked: UsageAsked) -> Usage:
-    """Return sums of spending."""
-    if asked.everybody:
-        call.demand_admin()
-    own = "" if asked.everybody else call.services.programs.home(call.actor)
-    since = call.ports.clock.now() - asked.days * DAY_SECONDS
-    found = await call.ports.gauges.spending.group(asked.by, since, own)
-    return Usage(
-        sums=[
-            Sum(
-                of=name,
-                requests=each.requests,
-                input=each.input,
-                output=each.output,
-                cache_read=each.cache_read,
-                cost=each.cost,
-                unpriced=each.unpriced,
-            )
-            for name, each in found
-        ]
-    )
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/usage",
-        "getUsage",
-        "Sum up tokens and costs by day, model, person or session",
-        "usage",
-        get,
-    ),
-    Operation(
-        "GET",
-        "/usage/plot",
-        "plotUsage",
-        "Show tokens or costs by day, model or person as a picture",
-        "usage",
-        plot,
-        reply=Reply(body=str, media_type=plots.MEDIA_TYPE),
-    ),
-)

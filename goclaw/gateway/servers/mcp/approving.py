@@ -8,17 +8,12 @@ calls again.
 
 import asyncio
 import secrets
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CallToolRequestParams,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
-)
+from mcp_types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -101,27 +96,20 @@ class Approvals:
         return PendingApproval(row["digest"], frozenset(row["agreed"]))
 
 
+@dataclass(eq=False)
 class ClientQuestion:
     """Asks the client's person about one call."""
 
-    def __init__(
-        self,
-        approvals: Approvals,
-        backend: McpBackend,
-        actor: Actor,
-        ctx: ServerRequestContext[Any, Any],
-        params: CallToolRequestParams,
-    ) -> None:
-        self._approvals = approvals
-        self._backend = backend
-        self._actor = actor
-        self._ctx = ctx
-        self._params = params
-        self.asks: InputRequiredResult | None = None
-        """The question that the client puts to its person before it calls again; it replaces the call's result."""
-        self._agreed: set[str] = set()
-        self._answered: PendingApproval | None = None
-        """The question put to the client before this call; looked up once."""
+    approvals: Approvals
+    backend: McpBackend
+    actor: Actor
+    ctx: ServerRequestContext[Any, Any]
+    params: CallToolRequestParams
+    asks: InputRequiredResult | None = None
+    """The question that the client puts to its person before it calls again; it replaces the call's result."""
+    _agreed: set[str] = field(default_factory=set)
+    _answered: PendingApproval | None = None
+    """The question put to the client before this call; looked up once."""
 
     async def decide(self, wanted: ApprovalRequest, agent: str = "") -> Approval:
         """Return the approval of a call.
@@ -131,7 +119,7 @@ class ClientQuestion:
         """
         if not self._can_ask():
             raise ToolError(f"approval required: {wanted.reason}; {REMEDY}")
-        if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer = await self._answer_to(wanted)
         else:
             answer = await self._ask(wanted, agent)
@@ -148,68 +136,54 @@ class ClientQuestion:
         Raises:
             ToolError: no person can be asked.
         """
-        if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask():
+        if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask():
             raise ToolError(f"approval required: {wanted.reason}; {IN_THE_MIDDLE}")
         return await self.decide(wanted, agent)
 
     def _find_lapse(self) -> str:
-        return "" if self._approvals.may_decide(self._actor) else "the person who approved it may no longer do so"
+        return "" if self.approvals.may_decide(self.actor) else "the person who approved it may no longer do so"
 
     def _can_ask(self) -> bool:
-        known = self._ctx.session.client_capabilities
+        known = self.ctx.session.client_capabilities
         able = known.elicitation if known else None
         # A client that names neither form nor address means forms (specification, Elicitation, Capabilities).
         has_forms = able is not None and (able.form is not None or able.url is None)
-        return self._backend.settings.elicitation and has_forms and self._approvals.may_decide(self._actor)
+        return self.backend.settings.elicitation and has_forms and self.approvals.may_decide(self.actor)
 
     async def _ask(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
-            async with asyncio.timeout(60 * self._backend.environment.config.policy.approval_minutes):
-                found = await self._ctx.session.elicit_form(
-                    _question(wanted, agent), NO_FIELDS, related_request_id=self._ctx.request_id
+            async with asyncio.timeout(60 * self.backend.environment.config.policy.approval_minutes):
+                found = await self.ctx.session.elicit_form(
+                    _question(wanted, agent), NO_FIELDS, related_request_id=self.ctx.request_id
                 )
         except (TimeoutError, MCPError, ValidationError):
             return "cancel"
         return found.action
 
     async def _answer_to(self, wanted: ApprovalRequest) -> str:
-        """Return the person's answer as the client reports it.
-
-        Raises:
-            ToolError: it was not asked yet; `asks` has the question.
-        """
+        """Return the person's answer as the client reports it; raises ToolError until then: `asks` has the question."""
         if self._answered is None:
-            self._answered = await self._approvals.pop(self._params.request_state or "")
+            self._answered = await self.approvals.pop(self.params.request_state or "")
             self._agreed |= self._answered.agreed
-        given = (self._params.input_responses or {}).get(KEY)
+        given = (self.params.input_responses or {}).get(KEY)
         if wanted.digest in self._agreed:
             return "accept"
         if isinstance(given, ElicitResult) and self._answered.digest == wanted.digest:
             if given.action == "accept":
                 self._agreed.add(wanted.digest)
             return given.action
+        form = ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
         self.asks = InputRequiredResult(
-            input_requests={
-                KEY: ElicitRequest(
-                    params=ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
-                )
-            },
-            request_state=await self._approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
+            input_requests={KEY: ElicitRequest(params=form)},
+            request_state=await self.approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
     def _record(self, wanted: ApprovalRequest, answer: str) -> None:
-        self._backend.environment.audit(
-            AuditEntry(
-                "tool.approval",
-                wanted.call.name,
-                self._actor,
-                self._backend.session(self._actor),
-                answer == "accept",
-                "mcp.server.elicitation",
-                answer,
-                tags=self._backend.access.tags(wanted.call.name),
-            )
+        tool, session = wanted.call.name, self.backend.session(self.actor)
+        rule, tags = "mcp.server.elicitation", self.backend.access.tags(tool)
+        self.backend.environment.audit(
+            AuditEntry("tool.approval", tool, self.actor, session, answer == "accept", rule, answer, tags=tags)
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from goclaw.common.auth.access import Access, own_session
 from goclaw.common.auth.tokens import Tokens
@@ -20,6 +20,9 @@ from goclaw.tools.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, 
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.scope import CallScope
+
+if TYPE_CHECKING:
+    from goclaw.conversation.turns.external_runs import ExternalRuns
 
 ENTRY = "mcp"
 """The way in, as `Actor.entry` names it."""
@@ -64,38 +67,18 @@ class Conversations(Protocol):
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return every conversation of people, the latest first."""
-        ...
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the state of a conversation without its rows, and where its last `last` messages begin."""
-        ...
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first; empty at the end."""
-        ...
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
         """Return the daemon's status, as far as the actor may see it."""
-        ...
 
     def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
         """Yield changes from now on, while `wanted`. The stream ends when its reader lags far."""
-        ...
-
-
-class ExternalRunsPort(Protocol):
-    """Runs of agents for clients (`goclaw.conversation.turns.external_runs`)."""
-
-    @property
-    def without(self) -> Sequence[str]:
-        """Return a selection that excludes tools of no use to a client."""
-        ...
-
-    def open_port(
-        self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
-    ) -> AbstractAsyncContextManager[AgentPort]:
-        """Yield the port for the tool of a call with this id to ask agents, with their tools limited to `tools`."""
-        ...
 
 
 class NoExternalRuns:
@@ -129,7 +112,8 @@ class McpBackend:
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
-    external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
+    external_runs: "ExternalRuns | NoExternalRuns" = field(default_factory=NoExternalRuns)
+    """Runs of agents for clients."""
     facts: SharedFacts | None = None
     """Where open questions are stored, since any gateway of the store may get the answer; None: in memory."""
     state_key: bytes = b""

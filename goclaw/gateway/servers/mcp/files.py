@@ -8,7 +8,7 @@ came and went in between is never reported.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
@@ -159,87 +159,72 @@ async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceO
             await interests.changed.wait()
 
 
+@dataclass(eq=False)
 class _Watch:
     """The watch over the files of one person."""
 
-    def __init__(
-        self, person: str, interests: Interests, clock: Clock, workspace: WorkspaceOf, publish: Publish
-    ) -> None:
-        self._person = person
-        self._interests = interests
-        self._clock = clock
-        self._workspace = workspace
-        self._publish = publish
-        self._seen = Seen()
-        self._warned = False
+    person: str
+    interests: Interests
+    clock: Clock
+    workspace: WorkspaceOf
+    publish: Publish
+    _seen: Seen = field(default_factory=Seen)
+    _warned: bool = False
 
     async def run(self) -> None:
         """Watch, starting again whenever the subscription changes, or folders come or go."""
-        while interest := self._interests.of(self._person):
-            workspace = await self._workspace(interest.actor)
+        while interest := self.interests.of(self.person):
+            workspace = await self.workspace(interest.actor)
             folders = await _folders(workspace, interest)
             try:
                 async with open_hints(workspace, sorted(folders)) as hints:
                     await self._follow(workspace, interest, folders, hints)
             except NothingTold as error:
                 if isinstance(error.__cause__, FileNotFoundError):
-                    await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
+                    await self.clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
-                self._warn(str(error))
+                if not self._warned:
+                    self._warned = True
+                    words = "files of %s cannot be watched; checking for changes every %g s: %s"
+                    log.warning(words, self.person, SAFETY_SECONDS, error)
                 await self._check(workspace, interest)
-                await self._clock.sleep(SAFETY_SECONDS)
+                await self.clock.sleep(SAFETY_SECONDS)
 
     async def _follow(self, workspace: Workspace, interest: Interest, folders: frozenset[str], hints: Hints) -> None:
         """Return when the subscription, or the set of folders to watch, has changed."""
         due, pause = True, LOOK_SECONDS  # what happened before the watch was laid
-        looked = self._clock.monotonic()
+        looked = self.clock.monotonic()
         ways = frozenset(str(way) for path in interest.paths for way in (path, *PurePosixPath(path).parents))
-        while self._interests.of(self._person) == interest:
-            if due or self._clock.monotonic() - looked >= SAFETY_SECONDS:
-                began = self._clock.monotonic()
+        while self.interests.of(self.person) == interest:
+            if due or self.clock.monotonic() - looked >= SAFETY_SECONDS:
+                began = self.clock.monotonic()
                 await self._check(workspace, interest)
                 if await _folders(workspace, interest) != folders:
                     return
-                looked = self._clock.monotonic()
+                looked = self.clock.monotonic()
                 pause = max(LOOK_SECONDS, 10 * (looked - began))
-            await self._clock.sleep(pause)
+            await self.clock.sleep(pause)
             told = await hints.poll()
             if not folders.isdisjoint(told):
                 return  # a folder that comes again under its old name is another one
             due = bool(told) if interest.everything else not ways.isdisjoint(told)
 
-    def _warn(self, why: str) -> None:
-        if not self._warned:
-            self._warned = True
-            log.warning(
-                "files of %s cannot be watched; checking for changes every %g s: %s",
-                self._person,
-                SAFETY_SECONDS,
-                why,
-            )
-
     async def _check(self, workspace: Workspace, interest: Interest) -> None:
         """Compare the files with the last snapshot, and report differences."""
-        before, self._seen = (
-            self._seen.or_else(self._interests.began(self._person)),
-            await snapshot(workspace, interest),
-        )
-        self._notify(interest, before)
-
-    def _notify(self, interest: Interest, before: Seen) -> None:
-        now = self._seen
+        before = self._seen.or_else(self.interests.began(self.person))
+        now = self._seen = await snapshot(workspace, interest)
         by_name = _find_changes(before.named, now.named)
         in_list = differences(before, now)
         for uri in sorted(interest.uris):
             if event := by_name.get(_path(uri)):
-                self._publish(Changed(uri, event), self._person)
+                self.publish(Changed(uri, event), self.person)
         if interest.everything:
             ours = {file_uri(path): event for path, event in {**in_list, **by_name}.items()}
             others = [Changed(uri, event) for uri, event in sorted(ours.items()) if uri not in interest.uris]
             for change in others if len(others) <= MAX_AT_ONCE else [Changed(WHOLE, "updated")]:
-                self._publish(change, self._person)
+                self.publish(change, self.person)
         if {"created", "deleted"} & {*by_name.values(), *in_list.values()}:
-            self._publish(ListChanged("resources"), self._person)
+            self.publish(ListChanged("resources"), self.person)
 
 
 def _find_changes(before: Mapping[str, StateT | None], now: Mapping[str, StateT | None]) -> dict[str, Event]:

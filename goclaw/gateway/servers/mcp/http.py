@@ -2,16 +2,19 @@
 
 `/mcp` speaks the protocol. `/mcp/monitor` reports changes to programs that speak no MCP, as server-sent events
 `{"resource": …, "event": "created"|"updated"|"deleted"}`: it names resources that the user of the token may read,
-without their content. Both need an access token.
+without their content. Both need an access token. The library speaks ASGI (asgi.readthedocs.io, version 3).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
@@ -23,10 +26,9 @@ from goclaw.common.config.mcp import McpServerSettings
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import background
 from goclaw.gateway.servers.event_stream import EventStream, StreamEvent, with_pauses
-from goclaw.gateway.servers.http import HEADERS, Endpoint, ListenerLimits, guarded, open_listener
-from goclaw.gateway.servers.mcp.asgi import CALLER, answer_by
+from goclaw.gateway.servers.http import HEADERS, Endpoint, ListenerLimits, guarded, open_listener, wait_until_lost
 from goclaw.gateway.servers.mcp.backend import Change, Changed, Listening, McpBackend, McpPart, ServerNotification
-from goclaw.gateway.servers.mcp.guard import ClientRequest, RequestGuard
+from goclaw.gateway.servers.mcp.guard import Answering, ClientRequest, RequestGuard
 from goclaw.gateway.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
 from goclaw.gateway.servers.mcp.watching import Hub
 
@@ -51,6 +53,10 @@ GRACE_SECONDS = 3.0
 """Seconds that running calls get at shutdown."""
 
 MONITOR = "/mcp/monitor"
+Message = dict[str, Any]
+Application = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+CALLER = "goclaw.caller"
+"""Key in the scope of a request: its `ClientRequest`."""
 
 
 def who(ctx: Context) -> ClientCall:
@@ -83,9 +89,12 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
         origins=frozenset(settings.origins),
     )
     async with open_offer(backend, who) as offer:
-        guard, sessions = (
-            RequestGuard(tokens, backend.environment.clock, backend.environment.audit),
-            _open_sessions(offer),
+        guard = RequestGuard(tokens, backend.environment.clock, backend.environment.audit)
+        sessions = StreamableHTTPSessionManager(
+            offer.server,
+            session_idle_timeout=IDLE_SECONDS,
+            max_request_body_size=LIMITS.body_bytes,
+            max_sessions=MAX_SESSIONS,
         )
         application = guarded(place, LIMITS)
         application.router.add_route("*", PATH, guard.protect(answer_by(sessions.handle_request)))
@@ -103,15 +112,6 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
                 yield Listening(port)
             finally:
                 await _wind_down(guard, offer)
-
-
-def _open_sessions(offer: McpExport) -> StreamableHTTPSessionManager:
-    return StreamableHTTPSessionManager(
-        offer.server,
-        session_idle_timeout=IDLE_SECONDS,
-        max_request_body_size=LIMITS.body_bytes,
-        max_sessions=MAX_SESSIONS,
-    )
 
 
 async def _run(sessions: StreamableHTTPSessionManager, ready: asyncio.Event) -> None:
@@ -139,6 +139,74 @@ def warning_of(settings: McpServerSettings) -> str:
 
 
 SERVER = McpPart("mcp", open_mcp_http)
+
+
+def answer_by(application: Application) -> Answering:
+    """Return a function that answers requests by an ASGI application."""
+
+    async def answer(request: ClientRequest) -> web.StreamResponse:
+        # The listener bounds its size and its time.
+        exchange = _Exchange(request, await request.request.read())
+        await application(_scope_of(request), exchange.receive, exchange.send)
+        if request.response is not None:
+            return request.response
+        if request.request.transport is None or request.request.transport.is_closing():
+            return web.Response()  # the library does not answer a caller who is gone
+        raise RuntimeError("the MCP library gave no answer")
+
+    return answer
+
+
+def _scope_of(client: ClientRequest) -> Message:
+    request, url = client.request, client.request.rel_url
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": f"{request.version.major}.{request.version.minor}",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": url.path,
+        "raw_path": url.raw_path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(name.lower(), value) for name, value in request.raw_headers],
+        "client": (request.remote or "", 0),
+        "server": None,
+        CALLER: client,
+        # The library separates the sessions of its older protocol by this: each belongs to the user that opened it.
+        "user": AuthenticatedUser(AccessToken(token="", client_id=client.name, scopes=[], subject=client.token.user)),
+    }
+
+
+class _Exchange:
+    """A request and its answer as ASGI messages."""
+
+    def __init__(self, client: ClientRequest, body: bytes) -> None:
+        self._client = client
+        self._body: bytes | None = body
+
+    async def receive(self) -> Message:
+        """Return the whole body first; then wait until the caller is gone."""
+        if self._body is None:
+            await wait_until_lost(self._client.request)
+            return {"type": "http.disconnect"}
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: Any) -> None:
+        """Send the head or a part of the answer."""
+        if message["type"] == "http.response.start":
+            headers = {name.decode("latin-1").title(): value.decode("latin-1") for name, value in message["headers"]}
+            headers.pop("Server", None)
+            await self._client.begin_response(message["status"], headers)
+            return
+        response = self._client.response
+        if message["type"] != "http.response.body" or response is None:
+            raise RuntimeError(f"{message['type']} is no part of an answer")
+        if body := message.get("body", b""):
+            await response.write(body)
+        if not message.get("more_body", False):
+            await response.write_eof()
 
 
 class Monitor:

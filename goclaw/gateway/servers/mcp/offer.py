@@ -6,37 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    UNSUPPORTED_PROTOCOL_VERSION,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    EmptyResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    InputRequiredResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    PromptReference,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    UnsubscribeRequestParams,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goclaw import __version__
@@ -88,23 +64,23 @@ class McpExport:
             instructions=settings.instructions or None,
             # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
             get_tool_input_schema=lambda name: None,
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
-            on_list_resources=self.list_resources,
-            on_list_resource_templates=self.list_templates,
-            on_read_resource=self.read_resource,
-            on_subscribe_resource=self.subscribe,
-            on_unsubscribe_resource=self.unsubscribe,
-            on_subscriptions_listen=self.listen,
-            on_list_prompts=self.list_prompts,
-            on_get_prompt=self.get_prompt,
-            on_completion=self.complete,
+            on_list_tools=lambda ctx, params: self._tools.list_items(self._actor(ctx), params),
+            on_call_tool=self._call_tool,
+            on_list_resources=lambda ctx, params: self._resources.list_items(self._actor(ctx), params),
+            on_list_resource_templates=lambda _, params: self._resources.templates(params),
+            on_read_resource=lambda ctx, params: self._resources.read(self._actor(ctx), params.uri),
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=lambda ctx, params: self.hub.listen(self._actor(ctx), ctx, params),
+            on_list_prompts=lambda ctx, params: self._prompts.list_items(self._actor(ctx), params),
+            on_get_prompt=lambda ctx, params: self._prompts.get(self._actor(ctx), params),
+            on_completion=self._complete,
         )
         key = self._backend.state_key or os.urandom(32)
         security = RequestStateSecurity(keys=[key], bind_principal=lambda ctx: self._who(ctx).actor.key)
         if self._backend.declared.notifications:
             # Not in the constructor, which warns of features removed from the newer revision.
-            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
+            server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
         return server
 
@@ -112,55 +88,39 @@ class McpExport:
         """Wait until no call runs."""
         await self._tools.idle()
 
-    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return await self._tools.list_items(self._who(ctx).actor, params)
+    def _actor(self, ctx: Context) -> Actor:
+        return self._who(ctx).actor
 
-    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         caller = self._who(ctx)
         return await self._tools.run_call(caller.actor, ctx, params, caller.gone)
 
-    async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await self._resources.list_items(self._who(ctx).actor, params)
-
-    async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return await self._resources.templates(params)
-
-    async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await self._resources.read(self._who(ctx).actor, params.uri)
-
-    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         caller = self._who(ctx)
         if not await self._resources.there(caller.actor, params.uri):
             raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
         await self.hub.subscribe(caller.connection, params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         await self.hub.unsubscribe(self._who(ctx).connection, params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         self.hub.set_log_level(self._who(ctx).connection, params.level)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        return await self.hub.listen(self._who(ctx).actor, ctx, params)
-
-    async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return await self._prompts.list_items(self._who(ctx).actor, params)
-
-    async def get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        return await self._prompts.get(self._who(ctx).actor, params)
-
-    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         actor, argument = self._who(ctx).actor, params.argument
-        if isinstance(params.ref, PromptReference):
+        if isinstance(params.ref, types.PromptReference):
             found = self._prompts.complete(actor, params.ref.name, argument.name, argument.value)
         else:
             found = await self._resources.complete(actor, argument.name, argument.value)
         more = len(found) > MAX_COMPLETED
-        return CompleteResult(
-            completion=Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
+        return types.CompleteResult(
+            completion=types.Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
         )
 
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -188,11 +148,7 @@ class _Server(Server[Any]):
 
 
 def _require_version(wanted: str, ctx: Context) -> None:
-    """Accept this version of the protocol only.
-
-    Raises:
-        MCPError: the client speaks another one of those that are not negotiated.
-    """
+    """Raise MCPError for a client that speaks another version of the protocol, one of those that are not negotiated."""
     is_modern, is_handshake = wanted in MODERN_PROTOCOL_VERSIONS, ctx.method == "initialize"
     if is_handshake and not is_modern:
         # Any requested version is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
@@ -203,7 +159,7 @@ def _require_version(wanted: str, ctx: Context) -> None:
     fits = not is_handshake and (ctx.protocol_version in MODERN_PROTOCOL_VERSIONS) is is_modern
     if not fits and ctx.request_id is not None:
         data = {"supported": [wanted], "requested": ctx.protocol_version}
-        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server supports only version {wanted}", data)
+        raise MCPError(types.UNSUPPORTED_PROTOCOL_VERSION, f"this server supports only version {wanted}", data)
 
 
 @asynccontextmanager
@@ -215,15 +171,12 @@ async def open_offer(backend: McpBackend, who: Who) -> AsyncIterator[McpExport]:
         yield McpExport(backend, who, tools, resources, hub)
 
 
-STDIO_CONNECTION = "stdio"
-
-
 async def serve_stdio(backend: McpBackend, actor: Actor) -> None:
     """Serve the client as `actor` until it closes our input.
 
     Meanwhile nothing else may read standard input, and prints of other code go to standard error: the library handles
     both.
     """
-    caller = ClientCall(actor, STDIO_CONNECTION)
+    caller = ClientCall(actor, "stdio")
     async with open_offer(backend, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
         await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

@@ -6,32 +6,13 @@ Prompts are those of the configuration, and those that code declares.
 """
 
 import base64
-import binascii
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
+import mcp_types as types
 import orjson
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    BlobResourceContents,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    PaginatedRequestParams,
-    PromptArgument,
-    PromptMessage,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
-from mcp_types import Prompt as Listed
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.config.mcp import PLACE, PromptSettings
@@ -50,7 +31,6 @@ from goclaw.gateway.servers.mcp.uris import (
     session_of,
     transcript_uri,
 )
-from goclaw.tools.mcp import declared
 from goclaw.tools.mcp.declared import Argument, DeclaredPrompt, Message
 
 ItemT = TypeVar("ItemT")
@@ -69,13 +49,13 @@ NOT_FOUND = -32002
 """Resource not found (specification, Resources, Error Handling)."""
 
 TEMPLATES = (
-    ResourceTemplate(
+    types.ResourceTemplate(
         name="file",
         title="File of the workspace",
         uri_template="workspace:///{+path}",
         description="A file, addressed by its path.",
     ),
-    ResourceTemplate(
+    types.ResourceTemplate(
         name="conversation",
         title="Conversation",
         uri_template="transcript://{session}{?after}",
@@ -91,7 +71,7 @@ MAX_ARGUMENT = 100_000
 
 
 def page(
-    items: Sequence[ItemT], key: Callable[[ItemT], str], params: PaginatedRequestParams | None
+    items: Sequence[ItemT], key: Callable[[ItemT], str], params: types.PaginatedRequestParams | None
 ) -> tuple[list[ItemT], str | None]:
     """Return the requested page, in the order of the keys, and the cursor of the next one.
 
@@ -100,21 +80,14 @@ def page(
     Raises:
         MCPError: the cursor is invalid.
     """
-    after = _key_in(params.cursor) if params and params.cursor is not None else ""
+    try:
+        cursor = params.cursor if params and params.cursor else ""
+        after = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except ValueError:  # also of binascii
+        raise MCPError(types.INVALID_PARAMS, "the cursor is not from this server") from None
     rest = sorted((item for item in items if key(item) > after), key=key)
     here = rest[:PAGE_ENTRIES]
-    return here, _cursor_of(key(here[-1])) if len(rest) > PAGE_ENTRIES else None
-
-
-def _cursor_of(key: str) -> str:
-    return base64.urlsafe_b64encode(key.encode()).decode()
-
-
-def _key_in(cursor: str) -> str:
-    try:
-        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError, ValueError):
-        raise MCPError(INVALID_PARAMS, "the cursor is not from this server") from None
+    return here, base64.urlsafe_b64encode(key(here[-1]).encode()).decode() if len(rest) > PAGE_ENTRIES else None
 
 
 class ResourceOffer:
@@ -127,28 +100,30 @@ class ResourceOffer:
         self._declared = {each.uri: each for each in backend.declared.resources}
         self._offers_own = backend.settings.resources
 
-    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_items(self, actor: Actor, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """Return everything that can be read."""
         found = [
-            Resource(name=each.name, uri=each.uri, mime_type=each.mime, description=each.description or None)
+            types.Resource(name=each.name, uri=each.uri, mime_type=each.mime, description=each.description or None)
             for each in self._declared.values()
             if each.may(actor)
         ]
         if self.may(actor, STATUS):
             about = "The status of the daemon; clients can subscribe to it."
-            found.append(Resource(name="status", uri=STATUS, mime_type=JSON, description=about))
+            found.append(types.Resource(name="status", uri=STATUS, mime_type=JSON, description=about))
         if self._offers_own:
-            found += await self._files(actor) + await self._conversations(actor)
+            found += await self._files(actor)
+            conversations = (await self._readable(actor))[:MAX_SESSIONS]
+            found += [types.Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in conversations]
         resources, cursor = page(found, lambda resource: resource.uri, params)
-        return ListResourcesResult(resources=resources, next_cursor=cursor)
+        return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
-    async def templates(self, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    async def templates(self, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         """Return the URI templates of files and conversations."""
         offered = TEMPLATES if self._offers_own else ()
         here, cursor = page(offered, lambda each: each.uri_template, params)
-        return ListResourceTemplatesResult(resource_templates=here, next_cursor=cursor)
+        return types.ListResourceTemplatesResult(resource_templates=here, next_cursor=cursor)
 
-    async def read(self, actor: Actor, uri: str) -> ReadResourceResult:
+    async def read(self, actor: Actor, uri: str) -> types.ReadResourceResult:
         """Return the content of a resource.
 
         Raises:
@@ -166,7 +141,7 @@ class ResourceOffer:
         except Absent as error:
             raise MCPError(NOT_FOUND, str(error), {"uri": uri[:200]}) from None
         except GoclawError as error:
-            raise MCPError(INVALID_PARAMS, mask(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, mask(str(error))) from None
 
     def may(self, actor: Actor, uri: str) -> bool:
         """Return whether the actor may read the URI's resource, if it exists. Checked at every use, and for every
@@ -201,10 +176,6 @@ class ResourceOffer:
         except ToolError:
             return False
 
-    def find_declaration(self, uri: str) -> declared.Resource | None:
-        """Return the resource that code declares under this URI."""
-        return self._declared.get(uri)
-
     async def complete(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
         """Return completions of a template's variable."""
         if name == "session" and self._offers_own:
@@ -214,23 +185,19 @@ class ResourceOffer:
             return [path for path in await workspace.paths(MAX_FILES) if path.startswith(begun)]
         return ()
 
-    async def _files(self, actor: Actor) -> list[Resource]:
+    async def _files(self, actor: Actor) -> list[types.Resource]:
         if not self._backend.may_read_files(actor):
             return []
         workspace = await self._backend.environment.workspace(actor)
         paths = [path for path in await workspace.paths(MAX_FILES) if not path.endswith("/")]
-        return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
-
-    async def _conversations(self, actor: Actor) -> list[Resource]:
-        keys = await self._readable(actor)
-        return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MAX_SESSIONS]]
+        return [types.Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
 
     async def _readable(self, actor: Actor) -> list[str]:
         found = await self._backend.conversations.sessions()
         may = self._backend.access.authorize
         return [info.key for info in found if may(actor, "session.read", info.key).allowed]
 
-    async def _read_content(self, actor: Actor, uri: str) -> ReadResourceResult:
+    async def _read_content(self, actor: Actor, uri: str) -> types.ReadResourceResult:
         if known := self._declared.get(uri):
             given = await known.read(actor)
             return _contents(uri, known.mime, given if isinstance(given, bytes) else given.encode())
@@ -240,7 +207,7 @@ class ResourceOffer:
             return await self._file(actor, uri)
         return _json(uri, await self._transcript(*session_of(uri)))
 
-    async def _file(self, actor: Actor, uri: str) -> ReadResourceResult:
+    async def _file(self, actor: Actor, uri: str) -> types.ReadResourceResult:
         workspace, path = await self._backend.environment.workspace(actor), path_of(uri)
         found = (await workspace.stat(path)).path
         if await self._reads(actor, path) != found:  # a hook or a role means another file
@@ -270,17 +237,17 @@ def _shown_row(row: TranscriptRow) -> dict[str, Any]:
     return shown
 
 
-def _json(uri: str, value: Any) -> ReadResourceResult:
+def _json(uri: str, value: Any) -> types.ReadResourceResult:
     return _contents(uri, JSON, orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str))
 
 
-def _contents(uri: str, mime: str, data: bytes) -> ReadResourceResult:
+def _contents(uri: str, mime: str, data: bytes) -> types.ReadResourceResult:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        blob = BlobResourceContents(uri=uri, mime_type=mime, blob=base64.b64encode(data).decode())
-        return ReadResourceResult(contents=[blob])
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=mime, text=text)])
+        blob = types.BlobResourceContents(uri=uri, mime_type=mime, blob=base64.b64encode(data).decode())
+        return types.ReadResourceResult(contents=[blob])
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=text)])
 
 
 def _mime(path: str) -> str:
@@ -295,12 +262,12 @@ class PromptOffer:
         configured = [configured_prompt(name, given) for name, given in backend.settings.prompts.items()]
         self._prompts = {each.name: each for each in (*backend.declared.prompts, *configured)}
 
-    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list_items(self, actor: Actor, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """Return those that the actor may use."""
         here, cursor = page([each for each in self._prompts.values() if each.may(actor)], lambda it: it.name, params)
-        return ListPromptsResult(prompts=[_listed_prompt(each) for each in here], next_cursor=cursor)
+        return types.ListPromptsResult(prompts=[_listed_prompt(each) for each in here], next_cursor=cursor)
 
-    async def get(self, actor: Actor, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get(self, actor: Actor, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the messages of a prompt.
 
         Raises:
@@ -311,15 +278,19 @@ class PromptOffer:
         session = self._backend.session(actor)
         self._backend.environment.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
         if prompt is None:
-            raise MCPError(INVALID_PARAMS, f"there is no prompt {params.name[:200]}")
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:200]}")
         given = _checked_arguments(prompt, params.arguments or {})
         try:
             messages = await prompt.render(actor, given)
         except GoclawError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
-        return GetPromptResult(
-            description=prompt.description or None, messages=[_prompt_message(each) for each in messages]
-        )
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        shown = [
+            types.PromptMessage(
+                role="user" if each.role == "system" else each.role, content=types.TextContent(text=each.text)
+            )
+            for each in messages
+        ]
+        return types.GetPromptResult(description=prompt.description or None, messages=shown)
 
     def complete(self, actor: Actor, name: str, argument: str, begun: str) -> Sequence[str]:
         """Return completions of an argument."""
@@ -338,11 +309,11 @@ def configured_prompt(name: str, settings: PromptSettings) -> DeclaredPrompt:
         Argument(argument, given.description, given.required, given.values)
         for argument, given in settings.arguments.items()
     )
-    return DeclaredPrompt(name, settings.description, partial(_filled_in, settings), arguments)
 
+    async def render(_: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        return [Message(each.role, PLACE.sub(lambda at: given.get(at[1], ""), each.text)) for each in settings.messages]
 
-async def _filled_in(settings: PromptSettings, actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
-    return [Message(each.role, PLACE.sub(lambda at: given.get(at[1], ""), each.text)) for each in settings.messages]
+    return DeclaredPrompt(name, settings.description, render, arguments)
 
 
 def _checked_arguments(prompt: DeclaredPrompt, given: Mapping[str, str]) -> Mapping[str, str]:
@@ -355,18 +326,13 @@ def _checked_arguments(prompt: DeclaredPrompt, given: Mapping[str, str]) -> Mapp
         if len(text) > MAX_ARGUMENT
     ]
     if problems:
-        raise MCPError(INVALID_PARAMS, f"prompt {prompt.name}: {'; '.join(problems)}")
+        raise MCPError(types.INVALID_PARAMS, f"prompt {prompt.name}: {'; '.join(problems)}")
     return given
 
 
-def _listed_prompt(prompt: DeclaredPrompt) -> Listed:
+def _listed_prompt(prompt: DeclaredPrompt) -> types.Prompt:
     arguments = [
-        PromptArgument(name=each.name, description=each.description or None, required=each.required)
+        types.PromptArgument(name=each.name, description=each.description or None, required=each.required)
         for each in prompt.arguments
     ]
-    return Listed(name=prompt.name, description=prompt.description or None, arguments=arguments)
-
-
-def _prompt_message(message: Message) -> PromptMessage:
-    role = "user" if message.role == "system" else message.role
-    return PromptMessage(role=role, content=TextContent(text=message.text))
+    return types.Prompt(name=prompt.name, description=prompt.description or None, arguments=arguments)

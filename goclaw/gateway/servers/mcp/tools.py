@@ -10,27 +10,16 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
+import mcp_types as types
 import orjson
 from mcp.server.context import ServerRequestContext
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ContentBlock,
-    ImageContent,
-    InputRequiredResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Actor, Address, AgentProgress, Delivery, Receipt, ToolStarted, TurnEvent
 from goclaw.common.core.messages import Image, ToolCall, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.common.core.supervise import background
+from goclaw.common.core.supervise import background, set_within
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import DeliveryError, StateError, ToolError
 from goclaw.gateway.servers.mcp.approving import Approvals, ClientQuestion
@@ -75,13 +64,7 @@ class Progress:
         """Send progress to the client, until cancelled. The number counts signs of life: the total is unknown."""
         told = 0
         while True:
-            beat = asyncio.ensure_future(clock.sleep(BEAT_SECONDS))
-            news = asyncio.ensure_future(self._news.wait())
-            try:
-                await asyncio.wait({beat, news}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                beat.cancel()
-                news.cancel()
+            await set_within(self._news, clock, BEAT_SECONDS)
             self._news.clear()
             told += 1
             await ctx.session.report_progress(told, None, mask(self._line) or None)
@@ -161,20 +144,20 @@ class ToolOffer:
         """Wait until no call runs."""
         await self._idle.wait()
 
-    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_items(self, actor: Actor, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return those that the actor may use, and that are offered."""
         registry = self._backend.dispatcher.registry
         await registry.ready()
         specs, cursor = page(self._backend.list_tools(actor), lambda spec: spec.name, params)
-        return ListToolsResult(tools=[_describe(spec) for spec in specs], next_cursor=cursor)
+        return types.ListToolsResult(tools=[_describe(spec) for spec in specs], next_cursor=cursor)
 
     async def run_call(
         self,
         actor: Actor,
         ctx: ServerRequestContext[Any, Any],
-        params: CallToolRequestParams,
+        params: types.CallToolRequestParams,
         gone: asyncio.Event | None = None,
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Run a call under the same rules as any other. Errors become part of the result.
 
         It ends when the client is `gone`, which the library does not report for every transport.
@@ -241,38 +224,38 @@ class ToolOffer:
             if not self._running:
                 self._idle.set()
 
-    async def _answer(self, result: ToolResult, given: GivenValue | None) -> CallToolResult:
-        content: list[ContentBlock] = [TextContent(text=_words(result))]
+    async def _answer(self, result: ToolResult, given: GivenValue | None) -> types.CallToolResult:
+        content: list[types.ContentBlock] = [types.TextContent(text=_words(result))]
         if result.is_error or not given:
             # Denied by a person, or withheld by a hook: it does not match the tool's output schema.
-            return CallToolResult(content=content, is_error=True)
+            return types.CallToolResult(content=content, is_error=True)
         content += [picture for image in result.images if (picture := await self._picture(image))]
         if not given.spec.result_schema:
-            return CallToolResult(content=content)
+            return types.CallToolResult(content=content)
         data = _mask(given.result.data(given.value))
         if len(orjson.dumps(data)) > MAX_DATA:
             what = f"the result has more than {MAX_DATA:,} bytes; ask for a part of it"
-            return CallToolResult(content=[*content, TextContent(text=what)], is_error=True)
-        return CallToolResult(content=content, structured_content=data)
+            return types.CallToolResult(content=[*content, types.TextContent(text=what)], is_error=True)
+        return types.CallToolResult(content=content, structured_content=data)
 
-    async def _picture(self, image: Image) -> ImageContent | None:
+    async def _picture(self, image: Image) -> types.ImageContent | None:
         try:
             data = await self._backend.environment.blobs.get(image.blob)
         except ToolError as error:
             log.warning("a picture of a result is missing: %s", error)
             return None
-        return ImageContent(data=base64.b64encode(data).decode(), mime_type=image.mime)
+        return types.ImageContent(data=base64.b64encode(data).decode(), mime_type=image.mime)
 
 
-def _describe(spec: ToolSpec) -> Tool:
+def _describe(spec: ToolSpec) -> types.Tool:
     known = spec.annotations
-    return Tool(
+    return types.Tool(
         name=spec.name,
         title=spec.title,
         description=spec.description,
         input_schema=spec.schema,
         output_schema=dict(spec.result_schema) or None,
-        annotations=ToolAnnotations(
+        annotations=types.ToolAnnotations(
             title=spec.title,
             read_only_hint=known.read_only,
             destructive_hint=known.destructive,
@@ -282,8 +265,8 @@ def _describe(spec: ToolSpec) -> Tool:
     )
 
 
-def _failure_of(words: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=mask(words))], is_error=True)
+def _failure_of(words: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=mask(words))], is_error=True)
 
 
 async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio.Event | None = None) -> ToolResult:

@@ -120,17 +120,17 @@ class Hub:
             if waiting.qsize() < MAX_WAITING:
                 waiting.put_nowait(change)
             else:
-                self._leave(token)
+                self.leave(token)
                 waiting.put_nowait(None)
 
-        token = self._enter(actor, offer)
+        token = self.enter(actor, offer)
         try:
             if self._may(actor, WHOLE):
                 await self.files.put(token, actor, (), everything=True)
             yield waiting
         finally:
             self.files.drop(token)
-            self._leave(token)
+            self.leave(token)
 
     async def listen(
         self, actor: Actor, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
@@ -196,10 +196,6 @@ class Hub:
         """Return whether any resource has a subscriber."""
         return bool(self._listeners) or any(peer.uris for peer in self._peers.values())
 
-    def enter(self, actor: Actor, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change that the actor may know of; the returned function ends that."""
-        return partial(self._leave, self._enter(actor, listener))
-
     async def send(self) -> None:
         """Notify older clients, one change after the other, until cancelled."""
         while True:
@@ -252,14 +248,20 @@ class Hub:
                 return name in self._rights and self._rights[name](actor)
         return True
 
-    def _enter(self, actor: Actor, listener: Listener) -> object:
+    def enter(self, actor: Actor, listener: Listener) -> object:
+        """Call `listener` with each change that the actor may know of, until `leave` with the returned token.
+
+        Raises:
+            MCPError: too many listen already.
+        """
         if len(self._listeners) >= MAX_LISTENING:
             raise MCPError(INTERNAL_ERROR, "too many streams are open; close one, or try again later")
         token = object()
         self._listeners[token] = (actor, listener)
         return token
 
-    def _leave(self, token: object) -> None:
+    def leave(self, token: object) -> None:
+        """Call a listener no more."""
         self._listeners.pop(token, None)
 
     async def _announce(self, actor: Actor, uri: str) -> None:
@@ -283,15 +285,13 @@ class _View:
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         def on_change(change: Change) -> None:
-            match change:
+            match change:  # the protocol has no event for others
                 case Changed(resource=uri):
                     listener(ResourceUpdated(uri))
                 case ListChanged(kind=kind):
                     listener(_EVENTS[kind]())
-                case _:
-                    pass  # the protocol has no event for it
 
-        return self._hub.enter(self._actor, on_change)
+        return partial(self._hub.leave, self._hub.enter(self._actor, on_change))
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from structlog.contextvars import get_contextvars
 
@@ -55,11 +56,8 @@ class Histogram:
         self.sum += seconds
 
     def buckets(self) -> Iterator[tuple[str, float]]:
-        """Yield each upper bound, `+Inf` last, and how many durations were no longer."""
-        total = 0
-        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
-            total += count
-            yield "+Inf" if bound == float("inf") else repr(bound), total
+        """Return each upper bound, `+Inf` last, and how many durations were no longer."""
+        return zip((*map(repr, self._bounds), "+Inf"), accumulate(self._counts), strict=True)
 
 
 class TurnTimes:

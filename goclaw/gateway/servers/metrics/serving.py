@@ -15,15 +15,12 @@ from goclaw.common.health.resources import DiskUse, resident_memory
 from goclaw.durable.store.replicas import StoreUse
 from goclaw.errors import StateError
 from goclaw.gateway.servers.admission import NotAdmitted, shown_token
-from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.connections import FORWARDING, network_of
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.metrics.counting import Counting
 from goclaw.gateway.servers.metrics.families import CONTENT_TYPE, Measures, exposition
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 from goclaw.gateway.servers.terminals import REMOTE_ENTRY
-
-FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
-"""Headers of a proxy, trusted or not: its caller may be anywhere."""
 
 
 class MetricsPage:

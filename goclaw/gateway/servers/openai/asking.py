@@ -7,10 +7,12 @@ a kept session a turn that asks is parked, as everywhere, and the answer so far 
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
+
+from aiohttp import web
 
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
@@ -25,6 +27,7 @@ from goclaw.common.core.events import (
     Inbound,
     Outcome,
     Question,
+    TurnFinished,
     Unattended,
 )
 from goclaw.common.core.messages import Image
@@ -34,11 +37,13 @@ from goclaw.common.core.supervise import background
 from goclaw.durable.store.blobs import image_type
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError
+from goclaw.gateway.servers.connections import count_one
+from goclaw.gateway.servers.http import ENDING
 from goclaw.gateway.servers.openai.errors import NOT_AGAIN, ApiError
-from goclaw.gateway.servers.openai.places import Place, Places
-from goclaw.gateway.servers.openai.reading import Delta, TurnReader, turn_end
+from goclaw.gateway.servers.openai.places import Place
+from goclaw.gateway.servers.openai.reading import Delta, TurnReader
 from goclaw.gateway.servers.openai.requests import Asked, Said
-from goclaw.gateway.servers.programs import Program
+from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePorts
 
 log = logging.getLogger(__name__)
@@ -59,18 +64,25 @@ _DECISION = re.compile(r"/(approve|deny)\s+(\S+)(?:\s+(always))?\s*")
 class Wanted:
     """A request for an answer."""
 
+    request: web.Request
     program: Program
     place: Place
     turn: str
     asked: Asked
     agent: str
     """Empty: the agent that answers the user."""
-    progress: bool
     live: bool
-    gone: Callable[[], bool]
-    """Whether the program has closed its connection."""
-    ending: Callable[[], bool]
-    """Whether the daemon ends."""
+    """Whether the answer is streamed."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the program has closed its connection."""
+        return self.request.transport is None or self.request.transport.is_closing()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the daemon ends."""
+        return self.request.app[ENDING].is_set()
 
 
 @record
@@ -115,9 +127,9 @@ class _Watch:
 class Asking:
     """Begins turns for programs and follows them."""
 
-    def __init__(self, ports: RoutePorts, places: Places) -> None:
+    def __init__(self, ports: RoutePorts, programs: Programs) -> None:
         self._ports = ports
-        self._places = places
+        self._programs = programs
         self._link = ports.config.http.public_url or ""
         self._outcomes: BoundedDict[str, Outcome] = BoundedDict(KNOWN_OUTCOMES)
         self._awaited: Counter[str] = Counter()
@@ -131,7 +143,7 @@ class Asking:
         reader = self._reader(wanted, wanted.turn)
         try:
             async with self._ports.gateway.follow(wanted.place.session, "", NOWHERE) as following:
-                with self._count(wanted):
+                with count_one(self._awaited, wanted.turn):
                     async with aclosing(self._follow(wanted, reader, following)) as pieces:
                         async for piece in pieces:
                             yield piece
@@ -148,7 +160,7 @@ class Asking:
         return TurnReader(
             turn,
             unattended=not wanted.place.is_kept,
-            progress=wanted.progress,
+            progress=wanted.live and self._ports.config.openai.progress,
             live=wanted.live if live is None else live,
             link=self._link,
         )
@@ -181,23 +193,13 @@ class Asking:
             await self._leave(wanted, reader, watch)
         watch.check()
 
-    @contextmanager
-    def _count(self, wanted: Wanted) -> Iterator[None]:
-        self._awaited[wanted.turn] += 1
-        try:
-            yield
-        finally:
-            self._awaited[wanted.turn] -= 1
-            if not self._awaited[wanted.turn]:
-                del self._awaited[wanted.turn]
-
     async def _watch_caller(self, wanted: Wanted, reader: TurnReader, following: Following, watch: _Watch) -> None:
         """End the following when the caller is gone or has to go, or the turn is over unseen."""
         session = wanted.place.session
         while not watch.is_over:
             await self._ports.clock.sleep(LOOK_SECONDS)
-            watch.objection, watch.gone = self._places.objection(wanted.program), wanted.gone()
-            watch.ending = wanted.ending()
+            watch.objection, watch.gone = self._programs.objection(wanted.program), wanted.is_gone
+            watch.ending = wanted.is_ending
             watch.idle_looks = 0 if await self._works(session, reader.turn) else watch.idle_looks + 1
             if watch.question in {each.id for each in (await self._ports.gateway.now(session)).questions}:
                 reader.turn = ""  # it was not answered after all, and its turn waits on
@@ -206,7 +208,7 @@ class Asking:
 
     async def _leave(self, wanted: Wanted, reader: TurnReader, watch: _Watch) -> None:
         """Stop the turn of a session that is not kept when its last caller has gone before its end."""
-        unwanted = watch.gone or watch.objection or (wanted.gone() and not wanted.ending())
+        unwanted = watch.gone or watch.objection or (wanted.is_gone and not wanted.is_ending)
         if unwanted and not reader.is_over and not wanted.place.is_kept and self._awaited[wanted.turn] == 1:
             log.info("stopped the turn of a program: nobody waits for it any more", extra={"turn": wanted.turn})
             await self._ports.engine.cancel(wanted.place.session, 0.0)
@@ -227,7 +229,7 @@ class Asking:
             outcome = Outcome.FAILED if last.step == SETTLED else Outcome.ANSWERED
         again = self._reader(wanted, turn, live=False)
         found = [delta for row in rows for delta in again.translate(row)]
-        found += again.translate(turn_end(turn, session, outcome or Outcome.FAILED))
+        found += again.translate(TurnFinished(turn, session, outcome or Outcome.FAILED, ""))
         reader.turn, reader.finished = turn, again.finished
         return [] if reader.has_text else found
 

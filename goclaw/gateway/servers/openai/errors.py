@@ -6,20 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.http import HEADERS, allowed_methods, explain
 
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
-_WORDS: Mapping[int, str] = {
-    400: "this request is malformed",
-    403: "pages of this origin may not call the API (`http.origins`)",
-    404: "this path does not exist; use GET /v1/models, POST /v1/chat/completions or POST /v1/responses",
-    405: "this path does not accept this method",
-    408: "the body did not arrive in time",
-    413: "the body is too large",
-    421: "this server does not answer to this host name (`http.hosts`)",
-    503: "too many requests at once; try again later",
-}
 NOT_AGAIN = {"x-should-retry": "false"}
 """Header by which OpenAI's clients know that sending the same again would not help."""
 
@@ -61,6 +51,7 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
 
 def refusal_response(refusal: web.HTTPException) -> web.Response:
     """Return the answer to a request that the listener refuses."""
-    words = _WORDS.get(refusal.status, "this request cannot be answered")
-    headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return ApiError(HTTPStatus(refusal.status), words, headers=headers).response()
+    words = explain(
+        refusal, "this path does not exist; use GET /v1/models, POST /v1/chat/completions or POST /v1/responses"
+    )
+    return ApiError(HTTPStatus(refusal.status), words, headers=allowed_methods(refusal)).response()

@@ -8,8 +8,6 @@ from typing import Literal
 
 from goclaw.common.core.events import (
     MessageStored,
-    Outcome,
-    Question,
     QuestionAsked,
     StreamRestarted,
     TextStreamed,
@@ -58,7 +56,8 @@ class TurnReader:
         self._refused: list[str] = []
         self._streamed = ""
         """The part of the present message that is out."""
-        self._has_text = False
+        self.has_text = False
+        """Whether any text was read."""
         self._goes_on = False
         """Whether the next message goes on in the middle of a sentence."""
 
@@ -66,11 +65,6 @@ class TurnReader:
     def is_over(self) -> bool:
         """Whether nothing more comes."""
         return self.asked or self.finished is not None
-
-    @property
-    def has_text(self) -> bool:
-        """Whether any text was read."""
-        return self._has_text
 
     def translate(self, event: TurnEvent) -> Iterator[Delta]:
         """Yield the pieces that an event makes."""
@@ -93,7 +87,10 @@ class TurnReader:
                 yield Delta("reasoning", f"\n{event.hint or event.name}\n")
             case QuestionAsked():
                 self.asked = True
-                yield from self.paragraph(self._in_words(event.question))
+                where = "in this conversation, or in a terminal (`goclaw`)"
+                where = f"{where}, or at {self._link}" if self._link else where
+                words = in_words(event.question, event.question.text)
+                yield from self.paragraph(f"{words}\n\nAnswer {where}.")
             case TurnFinished():
                 self.finished = event
                 yield from self._end(event)
@@ -107,9 +104,9 @@ class TurnReader:
         """Yield a text; one that begins a message is a paragraph of its own."""
         if not text:
             return
-        if not self._streamed and self._has_text and not self._goes_on:
+        if not self._streamed and self.has_text and not self._goes_on:
             text = f"\n\n{text}"
-        self._has_text, self._goes_on = True, False
+        self.has_text, self._goes_on = True, False
         yield Delta("text", text)
 
     def _process_message(self, event: MessageStored) -> Iterator[Delta]:
@@ -126,22 +123,9 @@ class TurnReader:
                 self._refused.append(name)
             case UserMessage() if not event.sender:
                 self._goes_on = True  # the daemon asked for the rest of an answer that was cut
-            case _:
-                pass
 
     def _end(self, event: TurnFinished) -> Iterator[Delta]:
-        if event.outcome.went_well and not self._has_text:
+        if event.outcome.went_well and not self.has_text:
             yield from self._text(event.text)
         elif refused := describe_refusals(self._refused) if self._unattended else "":
             yield from self.paragraph(refused)
-
-    def _in_words(self, question: Question) -> str:
-        where = "in this conversation, or in a terminal (`goclaw`)"
-        if self._link:
-            where = f"{where}, or at {self._link}"
-        return f"{in_words(question, question.text)}\n\nAnswer {where}."
-
-
-def turn_end(turn: str, session: str, outcome: Outcome) -> TurnFinished:
-    """Return the end of a turn that is read afterwards."""
-    return TurnFinished(turn, session, outcome, "")

@@ -155,10 +155,7 @@ class ResponsesRequest(_Request):
         if self.text and self.text.format and self.text.format.type != "text":
             raise _refusal_of("text.format", "the answer is always text; describe the form you want in words")
         if self.previous_response_id and self.conversation:
-            raise bad_request(
-                "send either `conversation` or `previous_response_id`, not both",
-                "previous_response_id",
-            )
+            raise bad_request("send either `conversation` or `previous_response_id`, not both", "previous_response_id")
 
     @property
     def conversation_id(self) -> str:

@@ -13,15 +13,12 @@ from goclaw.channels.base import Handler, PathRule
 from goclaw.common.config.listening import OPENAI as PREFIX
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.event_stream import EventStream
-from goclaw.gateway.servers.http import ENDING, HEADERS
+from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.openai.answers import Completion, Form, Response, named_by, stream
 from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
-from goclaw.gateway.servers.openai.completions import Completion
 from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refusal_response
-from goclaw.gateway.servers.openai.models import Models
-from goclaw.gateway.servers.openai.places import Place, Places
-from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parse
-from goclaw.gateway.servers.openai.responses import Response, named_by
-from goclaw.gateway.servers.openai.streaming import Form, stream
+from goclaw.gateway.servers.openai.places import Models, Place, Places
+from goclaw.gateway.servers.openai.requests import ChatRequest, RequestT, ResponsesRequest, parse
 from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 
@@ -33,7 +30,6 @@ MAX_BODY = 12 << 20
 LARGE_BODY = 64 << 10
 """Bytes from which on a body is read in a thread."""
 MAX_KEY = 255
-HARD_TO_READ = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 _CODES = {HTTPStatus.UNAUTHORIZED: "invalid_api_key", HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded"}
 
 
@@ -44,7 +40,7 @@ class OpenAIRoutes:
         self._ports = ports
         self._programs = Programs(ports.admission, ports.access, ports.audit, ports.clock)
         self._places = Places(ports, self._programs)
-        self._asking = Asking(ports, self._places)
+        self._asking = Asking(ports, self._programs)
         self._models = Models(ports.config, ports.access, ports.clock.now())
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
@@ -57,13 +53,15 @@ class OpenAIRoutes:
         ]
 
     async def _handle(
-        self,
-        handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]],
-        request: web.Request,
+        self, handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]], request: web.Request
     ) -> web.StreamResponse:
         """Admit the caller, and answer errors in the protocol's shape."""
         try:
-            program = await self._admit(request)
+            if request.query_string:
+                raise bad_request(
+                    "query parameters are not supported; put a token in the Authorization header", code="no_query"
+                )
+            program = await self._programs.admit(request)
             with self._programs.count(program):
                 return await handler(request, program)
         except NotAdmitted as refusal:
@@ -71,13 +69,6 @@ class OpenAIRoutes:
             return ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers).response()
         except ApiError as error:
             return error.response()
-
-    async def _admit(self, request: web.Request) -> Program:
-        if request.query_string:
-            raise bad_request(
-                "query parameters are not supported; put a token in the Authorization header", code="no_query"
-            )
-        return await self._programs.admit(request)
 
     async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
         listed = {"object": "list", "data": self._models.list_entries(program.actor)}
@@ -96,16 +87,14 @@ class OpenAIRoutes:
             place, turn = self._places.fresh(program, key)
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         form = Completion(turn, body.model, self._ports.clock.now(), include_usage=include_usage)
-        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
-        return await self._reply(request, wanted, form)
+        return await self._reply(Wanted(request, program, place, turn, asked, agent, bool(body.stream)), form)
 
     async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
         body = await self._body(request, ResponsesRequest)
         agent, asked = self._models.agent(program.actor, body.model), body.extract_question()
         place, turn = await self._place_of(request, program, body)
         form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
-        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
-        return await self._reply(request, wanted, form)
+        return await self._reply(Wanted(request, program, place, turn, asked, agent, bool(body.stream)), form)
 
     async def _place_of(self, request: web.Request, program: Program, body: ResponsesRequest) -> tuple[Place, str]:
         """Return the session and the turn of a request to /v1/responses."""
@@ -139,31 +128,15 @@ class OpenAIRoutes:
 
     async def _body(self, request: web.Request, kind: type[RequestT]) -> RequestT:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise ApiError(HARD_TO_READ, "send the body without a Content-Encoding")
+            raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
         raw = await request.read()
         return await asyncio.to_thread(parse, kind, raw) if len(raw) > LARGE_BODY else parse(kind, raw)
 
-    def _build_request(
-        self,
-        request: web.Request,
-        program: Program,
-        placed: tuple[Place, str],
-        asked: Asked,
-        agent: str,
-        *,
-        live: bool,
-    ) -> Wanted:
-        def is_disconnect() -> bool:
-            return request.transport is None or request.transport.is_closing()
-
-        progress = live and self._ports.config.openai.progress
-        return Wanted(program, *placed, asked, agent, progress, live, is_disconnect, request.app[ENDING].is_set)
-
-    async def _reply(self, request: web.Request, wanted: Wanted, form: Form) -> web.StreamResponse:
+    async def _reply(self, wanted: Wanted, form: Form) -> web.StreamResponse:
         headers = {SESSION: wanted.place.session} if wanted.place.is_kept else {}
         async with aclosing(self._asking.answer(wanted)) as pieces:
             if wanted.live:
-                return await stream(EventStream(request, headers), form, pieces, self._ports.clock)
+                return await stream(EventStream(wanted.request, headers), form, pieces, self._ports.clock)
             said: list[str] = []
             async for piece in pieces:
                 if isinstance(piece, Answered):
@@ -181,8 +154,4 @@ def _header(request: web.Request, name: str) -> str:
     return found[0] if found else ""
 
 
-def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
-    return OpenAIRoutes(ports).routes()
-
-
-OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refusal_response),))
+OPENAI = RoutePart(lambda ports: OpenAIRoutes(ports).routes(), (PathRule(PREFIX, MAX_BODY, refusal_response),))

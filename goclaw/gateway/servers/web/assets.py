@@ -55,22 +55,8 @@ POLICY = "; ".join(
 )
 """Nothing from outside, nothing inline, no text becomes markup but by the page's one policy, no frame around it."""
 DENIED = (
-    "accelerometer",
-    "autoplay",
-    "camera",
-    "display-capture",
-    "encrypted-media",
-    "geolocation",
-    "gyroscope",
-    "magnetometer",
-    "microphone",
-    "midi",
-    "payment",
-    "publickey-credentials-get",
-    "screen-wake-lock",
-    "serial",
-    "usb",
-    "xr-spatial-tracking",
+    "accelerometer autoplay camera display-capture encrypted-media geolocation gyroscope magnetometer microphone "
+    "midi payment publickey-credentials-get screen-wake-lock serial usb xr-spatial-tracking"
 )
 REVALIDATED = "no-cache"
 IMMUTABLE = "public, max-age=31536000, immutable"
@@ -80,7 +66,7 @@ PAGE_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": ", ".join(f"{feature}=()" for feature in DENIED),
+    "Permissions-Policy": ", ".join(f"{feature}=()" for feature in DENIED.split()),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -170,26 +156,16 @@ def read_assets(folder: Path) -> Assets:
         for path in sorted(folder.rglob("*"))
         if path.suffix in TYPES and path.is_file() and not path.name.startswith(".")
     }
-    version = _version_of(contents)
-    if INDEX in contents:
-        contents[INDEX] = _with_versions(contents[INDEX].decode(), version).encode()
-    return Assets({name: _asset(content, TYPES[Path(name).suffix]) for name, content in contents.items()}, version)
-
-
-def _version_of(contents: Mapping[str, bytes]) -> str:
     found = hashlib.sha256()
     for name, content in contents.items():
         found.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
-    return found.hexdigest()[:16]
-
-
-def _with_versions(index: str, version: str) -> str:
-    """Return the index with the versions of the files that it names."""
-
-    def with_version(found: re.Match[str]) -> str:
-        return f'"{WEB}v-{version}/{found[1]}"' if found[1].endswith(VERSIONED) else found[0]
-
-    return _NAMED.sub(with_version, index)
+    version = found.hexdigest()[:16]
+    if INDEX in contents:
+        contents[INDEX] = _NAMED.sub(
+            lambda found: f'"{WEB}v-{version}/{found[1]}"' if found[1].endswith(VERSIONED) else found[0],
+            contents[INDEX].decode(),
+        ).encode()
+    return Assets({name: _asset(content, TYPES[Path(name).suffix]) for name, content in contents.items()}, version)
 
 
 def _asset(content: bytes, media_type: str) -> Asset:

@@ -17,6 +17,7 @@ from aiohttp import hdrs, web
 from goclaw.common.config.listening import is_loopback
 from goclaw.common.config.schema import Config
 from goclaw.gateway.servers.admission import NotAdmitted
+from goclaw.gateway.servers.connections import FORWARDING
 
 SECURE_NAME = "__Host-goclaw"
 """Browsers take such a cookie by https only, from the host itself, for all paths: no neighbour can set it."""
@@ -24,7 +25,6 @@ PLAIN_NAME = "goclaw_"
 """Before the port, on http of this machine: daemons on other ports have the same host, and so the same cookies."""
 CSRF_HEADER = "X-CSRF-Token"
 _SAFE = ("GET", "HEAD")
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "Via")
 _VALUE = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
 
 
@@ -54,7 +54,7 @@ class DeviceCookies:
             and is_loopback(request.remote or "")
             and is_loopback(_split(request)[0])
             and all(is_loopback(urlsplit(origin).hostname or "") for origin in _origins(request))
-            and not any(name in request.headers for name in _FORWARDED)
+            and not any(name in request.headers for name in FORWARDING)
         )
 
     def is_private(self, request: web.Request) -> bool:

@@ -80,7 +80,7 @@ class Devices:
         # Not an `Actor` of the token: it does not exist yet, and must not for a user without rights.
         actor = Actor(let_in.user, DEVICE_ENTRY, owner=let_in.owner, name=let_in.user)
         if rule := self._programs.missing_right(actor):
-            self._note("web.login", "", actor, request, rule, allowed=False)
+            self._ports.audit(AuditEntry("web.login", "", actor, request.remote or "", allowed=False, rule=rule))
             raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, f"this user may not sign in: {rule}")
         before = await self._now(request)
         name, secret = await self._write(request, let_in, until, parent)
@@ -89,7 +89,8 @@ class Devices:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the sign-in was removed at once; try again")
         if before:
             await self.end(before, "web.logout", actor, request)
-        self._note("web.login", name, actor, request, let_in.how, detail=token.device)
+        entry = AuditEntry("web.login", name, actor, request.remote or "", rule=let_in.how, detail=token.device)
+        self._ports.audit(entry)
         return NewDevice(Program(name, token, actor_of(token)), secret)
 
     async def end(self, name: str, action: str, actor: Actor, request: web.Request) -> None:
@@ -100,7 +101,7 @@ class Devices:
             if self._ports.admission.tokens.get(name):
                 raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
         await self._ports.admission.tokens.refresh()
-        self._note(action, name, actor, request, "own device", result="ok")
+        self._ports.audit(AuditEntry(action, name, actor, request.remote or "", rule="own device", result="ok"))
 
     def me(self, program: Program, secret: str) -> Mapping[str, Any]:
         """Return the data that the page needs about its user."""
@@ -153,21 +154,6 @@ class Devices:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
         await self._ports.admission.tokens.refresh()
         return made
-
-    def _note(
-        self,
-        action: str,
-        name: str,
-        actor: Actor,
-        request: web.Request,
-        rule: str,
-        *,
-        allowed: bool = True,
-        result: str = "",
-        detail: str = "",
-    ) -> None:
-        where = request.remote or ""
-        self._ports.audit(AuditEntry(action, name, actor, where, allowed, rule, result=result, detail=detail))
 
 
 def browser_of(request: web.Request) -> str:

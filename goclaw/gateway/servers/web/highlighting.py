@@ -63,17 +63,13 @@ class _CFamily(RegexLexer):
 
 def highlight(code: str, language: str) -> str:
     """Return code as HTML; without colours if the language is unknown or the code is long."""
-    name = language.lower()
-    if name not in _KNOWN | _OURS or not _is_short(code):
+    name, lines = language.lower(), code.split("\n")
+    is_short = len(code) <= MAX_CODE and len(lines) <= MAX_LINES and max(map(len, lines)) <= MAX_LINE
+    if name not in _KNOWN | _OURS or not is_short:
         return escape(code, quote=False)
     options = {"stripnl": False, "ensurenl": False}
     lexer: Lexer = _CFamily(**options) if name in _OURS else get_lexer_by_name(name, **options)
     return "".join(_spans(lexer, code))
-
-
-def _is_short(code: str) -> bool:
-    lines = code.split("\n")
-    return len(code) <= MAX_CODE and len(lines) <= MAX_LINES and max(map(len, lines)) <= MAX_LINE
 
 
 def _spans(lexer: Lexer, code: str) -> Iterator[str]:

@@ -4,7 +4,8 @@ A page shows its cookie in the handshake, and its own origin: a cookie alone is 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -13,16 +14,17 @@ from aiohttp import hdrs, web
 
 from goclaw.common.auth.access import own_session
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, MessageStored
-from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.common.core.wire import SERVER_FRAME, Older
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import ENDING
-from goclaw.gateway.servers.serving import Peer, Serving, ServingGateway
+from goclaw.gateway.servers.programs import Program, Programs
+from goclaw.gateway.servers.routes import RoutePorts
+from goclaw.gateway.servers.serving import Peer, Serving
 from goclaw.gateway.servers.terminals import ConnectionPlaces, TerminalLimits
+from goclaw.gateway.servers.web.cookies import DeviceCookies
 from goclaw.gateway.servers.web.presenting import HtmlCache, PageFrames
 
 log = logging.getLogger(__name__)
@@ -39,39 +41,17 @@ FIRST_CHARACTERS = 100_000
 """Characters of them: more would keep the browser from the page."""
 
 
-@record
-class PageVisitor:
-    """A browser that is logged in."""
-
-    device: str
-    """The name of its token."""
-    actor: Actor
-    objection: Callable[[], str]
-    """Returns why it may not stay; empty: it may."""
-
-
 class LivePages:
     """Admission of web pages. The listener calls `receive`."""
 
-    def __init__(
-        self,
-        gateway: ServingGateway,
-        clock: Clock,
-        audit: Callable[[AuditEntry], None],
-        admit: Callable[[web.Request], Awaitable[PageVisitor]],
-        is_own_origin: Callable[[web.Request], bool],
-        greeting: Callable[[], str] = str,
-        bounds: TerminalLimits | None = None,
-    ) -> None:
-        """`admit`: returns the visitor by the request's cookie, or raises NotAdmitted; `is_own_origin`: whether the
-        request has an `Origin`, and that is the address under which the page was loaded."""
-        self._gateway = gateway
+    def __init__(self, ports: RoutePorts, programs: Programs, cookies: DeviceCookies) -> None:
+        self._gateway = ports.gateway
         self._known = HtmlCache()
-        self._serving = Serving(gateway, clock, greeting, lambda missed: PageFrames(missed, self._known).text)
-        self._audit = audit
-        self._admit = admit
-        self._is_own_origin = is_own_origin
-        self._places = ConnectionPlaces(bounds or TerminalLimits())
+        self._serving = Serving(ports.gateway, ports.clock, str, lambda missed: PageFrames(missed, self._known).text)
+        self._audit = ports.audit
+        self._programs = programs
+        self._cookies = cookies
+        self._places = ConnectionPlaces(TerminalLimits())
         self._persons = ConnectionPlaces(PERSONS)
         self._ended = False
 
@@ -91,33 +71,33 @@ class LivePages:
         if request.query_string or hdrs.AUTHORIZATION in request.headers:
             # Only the cookie counts here: what has a token is no page.
             return web.Response(status=HTTPStatus.BAD_REQUEST, reason="Only A Cookie Here")
-        if not self._is_own_origin(request):
+        if not self._cookies.is_own_origin(request):
             return web.Response(status=HTTPStatus.FORBIDDEN)
         try:
-            visitor = await self._admit(request)
+            program = await self._programs.admit(request)
         except NotAdmitted as refusal:
             return refusal.response()
         if not web.WebSocketResponse().can_prepare(request):
             return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
-        person = visitor.actor.key
         with (
-            self._places.reserve(f"token {visitor.device}", f"address {address}") as has_room,
-            self._persons.reserve(f"person {person}", "") as has_room_for_person,
+            self._places.reserve(f"token {program.name}", f"address {address}") as has_room,
+            self._persons.reserve(f"person {program.actor.key}", "") as has_room_for_person,
         ):
             if not (has_room and has_room_for_person) or self._ended:
                 return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
-            return await self._serve(request, visitor, address)
+            return await self._serve(request, program, address)
 
     async def end(self) -> None:
         """Refuse new pages, and close all connections because the daemon ends."""
         self._ended = True
         await self._serving.end()
 
-    async def _serve(self, request: web.Request, visitor: PageVisitor, address: str) -> web.StreamResponse:
-        actor = visitor.actor
-        log.info("a page connected as %s from %s with the device %s", actor.key, address, visitor.device)
-        self._audit(AuditEntry("client.attach", visitor.device, actor, address, rule=f"token {visitor.device}"))
-        peer = Peer(lambda _: actor, visitor.objection, own_session(actor.key), MAX_ROWS)
+    async def _serve(self, request: web.Request, program: Program, address: str) -> web.StreamResponse:
+        actor, device = program.actor, program.name
+        log.info("a page connected as %s from %s with the device %s", actor.key, address, device)
+        self._audit(AuditEntry("client.attach", device, actor, address, rule=f"token {device}"))
+        objection = partial(self._programs.objection, program)
+        peer = Peer(lambda _: actor, objection, own_session(actor.key), MAX_ROWS)
         async with background(self._end_with_daemon(request), "end of a page's connection"):
             return await self._serving.serve(request, peer)
 

@@ -10,7 +10,7 @@ from goclaw.common.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, Log
 from goclaw.common.core.supervise import background
 from goclaw.gateway.servers.admission import FailureLimits, Failures
 from goclaw.gateway.servers.api.operations import JSON
-from goclaw.gateway.servers.api.problems import Problem, bad_request, respond
+from goclaw.gateway.servers.api.problems import Problem, bad_request
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import ENDING, HEADERS
 from goclaw.gateway.servers.programs import Programs
@@ -62,7 +62,7 @@ BodyT = TypeVar("BodyT", bound=_Body)
 
 
 class Logins:
-    """The handlers. The listener calls them."""
+    """The handlers, called by the listener; their errors are for `problems.respond`."""
 
     def __init__(self, ports: RoutePorts, cookies: DeviceCookies, programs: Programs, logins: WebLogins) -> None:
         self._ports = ports
@@ -73,31 +73,8 @@ class Logins:
         self._by_token = Failures(LOGINS, ports.clock)
         self._devices = Devices(ports, cookies, programs)
 
-    async def login(self, request: web.Request) -> web.StreamResponse:
+    async def login(self, request: web.Request) -> web.Response:
         """Answer `POST /web/login`: with a token or a link."""
-        return await respond(self._login(request))
-
-    async def link(self, request: web.Request) -> web.StreamResponse:
-        """Answer `POST /web/login/link`: as whom a link logs in, so that a person decides before it does."""
-        return await respond(self._link(request))
-
-    async def code(self, request: web.Request) -> web.StreamResponse:
-        """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
-        return await respond(self._code(request))
-
-    async def wait(self, request: web.Request) -> web.StreamResponse:
-        """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
-        return await respond(self._wait(request))
-
-    async def me(self, request: web.Request) -> web.StreamResponse:
-        """Answer `GET /web/me`; nothing where the browser is not logged in."""
-        return await respond(self._me(request))
-
-    async def logout(self, request: web.Request) -> web.StreamResponse:
-        """Answer `POST /web/logout`."""
-        return await respond(self._logout(request))
-
-    async def _login(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, LoginBody)
         if (body.token is None) == (body.link is None):
             raise bad_request("give `token` or `link`")
@@ -108,15 +85,13 @@ class Logins:
                 raise self._ports.admission.refuse(network, LINK_OVER)
             return self._devices.answer(request, await self._devices.make(request, let_in))
         name, token = await self._ports.admission.admit(body.token or "", network)
-        times, seconds = self._by_token.note(token.user)
-        if times > LOGINS.failures:
-            again = {"Retry-After": str(int(seconds) + 1)}
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many sign-ins by this user; wait a minute", headers=again)
+        _limit(self._by_token, LOGINS, token.user, "too many sign-ins by this user; wait a minute")
         return self._devices.answer(
             request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
         )
 
-    async def _link(self, request: web.Request) -> web.Response:
+    async def link(self, request: web.Request) -> web.Response:
+        """Answer `POST /web/login/link`: as whom a link logs in, so that a person decides before it does."""
         body = await self._body_of(request, LinkBody)
         let_in = await self._logins.peek(body.link)
         if let_in is None:
@@ -125,16 +100,12 @@ class Logins:
         shown = {"person": let_in.user, "name": name, "owner": let_in.owner}
         return web.json_response(shown, headers=HEADERS)
 
-    async def _code(self, request: web.Request) -> web.Response:
+    async def code(self, request: web.Request) -> web.Response:
+        """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
         await self._body_of(request, CodeBody)
         address = request.remote or ""
         network = network_of(address)
-        times, seconds = self._codes.note(network)
-        if times > CODES.failures:
-            again = {"Retry-After": str(int(seconds) + 1)}
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "too many codes from this address; wait a minute", headers=again
-            )
+        _limit(self._codes, CODES, network, "too many codes from this address; wait a minute")
         try:
             code, secret = await self._logins.ask(
                 browser_of(request), address, network, is_here=self._cookies.is_here(request)
@@ -143,7 +114,8 @@ class Logins:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, str(refused), headers={"Retry-After": "60"}) from None
         return web.json_response({"code": code, "secret": secret, "seconds": int(REQUEST_SECONDS)}, headers=HEADERS)
 
-    async def _wait(self, request: web.Request) -> web.Response:
+    async def wait(self, request: web.Request) -> web.Response:
+        """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
         body = await self._body_of(request, WaitBody)
         try:
             async with background(self._wake_at_end(request), "end of a page's wait"):
@@ -159,14 +131,16 @@ class Logins:
         await request.app[ENDING].wait()
         self._logins.wake()
 
-    async def _me(self, request: web.Request) -> web.Response:
+    async def me(self, request: web.Request) -> web.Response:
+        """Answer `GET /web/me`; nothing where the browser is not logged in."""
         secret = self._cookies.secret_in(request)
         if not secret:
             # No failed try, and no error in the browser's console: every page begins so.
             return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
         return web.json_response(self._devices.me(await self._programs.admit(request), secret), headers=HEADERS)
 
-    async def _logout(self, request: web.Request) -> web.Response:
+    async def logout(self, request: web.Request) -> web.Response:
+        """Answer `POST /web/logout`."""
         program = await self._programs.admit(request)
         await self._devices.end(program.name, "web.logout", program.actor, request)
         response = web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
@@ -187,3 +161,10 @@ class Logins:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise bad_request(f"the body cannot be used: {first['msg']}") from None
+
+
+def _limit(attempts: Failures, bound: FailureLimits, key: str, words: str) -> None:
+    """Count an attempt of `key`. Raises Problem (429) with these words: there were too many."""
+    times, seconds = attempts.note(key)
+    if times > bound.failures:
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": str(int(seconds) + 1)})

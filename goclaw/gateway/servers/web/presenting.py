@@ -8,7 +8,7 @@ null where the beginning of a text is unknown here; its `text` is whole.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ IN_LOOP = 200
 """Characters that are rendered in the event loop: hostile ones take some milliseconds."""
 _ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
 """Events after which the streamed text starts again."""
+_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
 _HIDDEN = ("native", "told")
 """Fields of a message that are for its model alone."""
 
@@ -89,8 +90,6 @@ class PageFrames:
                     acceptance["html"] = await self._html_of(frame.acceptance.text)
             case Happened():
                 data["event"] = await self._event(frame)
-            case _:
-                pass
         return orjson.dumps(data).decode()
 
     async def rows(self, rows: Sequence[MessageStored]) -> list[dict[str, Any]]:
@@ -118,8 +117,6 @@ class PageFrames:
                 await self._put_questions([event["question"]])
             case "MessageStored":
                 await self._put_messages([event])
-            case _:
-                pass
         if frame.name in _ENDING_NAMES:
             self._growing = GrowingHtml()
         return event
@@ -135,17 +132,16 @@ class PageFrames:
         """Add the HTML of messages, and remove the parts for their models."""
         for row in rows:
             row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
-        texts = [_shown_text(row["message"]) for row in rows]
+        # An answer is Markdown; a person's message is shown as it was typed.
+        texts = [str(row["message"]["text"]) if row["message"]["role"] == "assistant" else "" for row in rows]
         found = [self._known.find(text) if text else "" for text in texts]
         size = sum(len(text) for text, html in zip(texts, found, strict=True) if html is None)
         for row, text, html in zip(rows, texts, found, strict=True):
-            row["html"] = html if html is not None else await self._new(text, size)
-
-    async def _new(self, text: str, size: int) -> str:
-        """Return the HTML of a text that is not known, one of several with `size` characters."""
-        html = await self._render(size, partial(render, text))
-        self._known.store(text, html)
-        return html
+            if html is None:
+                row["html"] = await self._render(size, partial(render, text))
+                self._known.store(text, row["html"])
+            else:
+                row["html"] = html
 
     async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
         for question in questions:
@@ -164,9 +160,6 @@ class PageFrames:
             return await aside(work)
 
 
-_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
-
-
 def text_before(missed: Sequence[Numbered], text: str) -> str | None:
     """Return the text that was streamed before the events that a client missed, given the text streamed after them;
     None if another one was streamed then."""
@@ -178,8 +171,3 @@ def text_before(missed: Sequence[Numbered], text: str) -> str | None:
         elif isinstance(event, _ENDS_TEXT):
             return None
     return text[: len(text) - added]
-
-
-def _shown_text(message: Mapping[str, Any]) -> str:
-    """Return a message's Markdown: an answer's alone, as a person's message is shown as it was typed."""
-    return str(message["text"]) if message["role"] == "assistant" else ""

@@ -179,7 +179,8 @@ class _Renderer(RendererHTML):
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """Return the end of a link, and its address where its words hide that."""
-        at = _opening(tokens, idx)
+        level = tokens[idx].level
+        at = next(n for n in range(idx - 1, -1, -1) if tokens[n].type == "link_open" and tokens[n].level == level)
         target = str(tokens[at].attrs.get("href", ""))
         label = "".join(token.content for token in tokens[at + 1 : idx])
         if not _is_web(target):
@@ -196,19 +197,13 @@ class _Renderer(RendererHTML):
             return escape(label) + _format_target(source, label)
         return f'<a href="{escape(source)}">{escape(label or source)}</a>'
 
-    def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Return the beginning of a head's cell."""
-        return _cell(tokens[idx])
-
     def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Return the beginning of a cell."""
-        return _cell(tokens[idx])
+        """Return the beginning of a cell: its direction as a class, as no style is allowed in a page."""
+        token = tokens[idx]
+        found = _ALIGNED.get(str(token.attrs.get("style", "")))
+        return f'<{token.tag} class="{found}">' if found else f"<{token.tag}>"
 
-
-def _cell(token: Token) -> str:
-    """Return a cell's tag: its direction as a class, as no style is allowed in a page."""
-    found = _ALIGNED.get(str(token.attrs.get("style", "")))
-    return f'<{token.tag} class="{found}">' if found else f"<{token.tag}>"
+    th_open = td_open
 
 
 def _code(code: str, info: str) -> str:
@@ -216,11 +211,6 @@ def _code(code: str, info: str) -> str:
     language = named[0] if named else ""
     attribute = f' data-language="{escape(language)}"' if language else ""
     return f"<pre{attribute}><code>{highlight(code, language)}</code></pre>\n"
-
-
-def _opening(tokens: Sequence[Token], end: int) -> int:
-    level = tokens[end].level
-    return next(at for at in range(end - 1, -1, -1) if tokens[at].type == "link_open" and tokens[at].level == level)
 
 
 def _is_web(target: str) -> bool:

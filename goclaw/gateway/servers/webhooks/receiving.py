@@ -16,9 +16,9 @@ from goclaw.common.config.webhooks import HOOKS, IncomingWebhook
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Actor, Address, Inbound, Unattended, session_of_agent
 from goclaw.common.core.messages import Foreign
-from goclaw.common.core.records import BoundedDict
-from goclaw.conversation.schedules.saying import send_to_chat
+from goclaw.conversation.schedules.quiet_hours import send_to_chat
 from goclaw.errors import ConfigError, StateError
+from goclaw.gateway.servers.admission import FailureLimits, Failures
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
@@ -49,24 +49,6 @@ SHOWN_HEADERS = (
 """Headers that every template may use."""
 
 
-class CallRate:
-    """Counts the calls of each address in a window of a minute."""
-
-    def __init__(self, most: int, clock: Clock) -> None:
-        self._most = most
-        self._clock = clock
-        self._counted: BoundedDict[str, tuple[int, float]] = BoundedDict(MAX_ADDRESSES)
-
-    def wait(self, address: str) -> float:
-        """Count a call; return the seconds that its address has to wait, 0 if the call may go on."""
-        now = self._clock.monotonic()
-        count, until = self._counted.get(address, (0, 0.0))
-        if until <= now:
-            count, until = 0, now + WINDOW_SECONDS
-        self._counted[address] = count + 1, until
-        return until - now if count >= self._most else 0.0
-
-
 class Webhook:
     """One entry of `webhooks`. The listener calls `receive`."""
 
@@ -79,7 +61,7 @@ class Webhook:
         self.name = name
         self._hook = hook
         self._ports = ports
-        self._rate = CallRate(hook.per_minute, ports.clock)
+        self._calls = Failures(FailureLimits(hook.per_minute, WINDOW_SECONDS, MAX_ADDRESSES), ports.clock)
         self._template = template_of(name, hook, ports.clock)
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
@@ -88,8 +70,9 @@ class Webhook:
             proof = proof_in(self._hook, request.headers, self._ports.clock.now())
         except CallFault as fault:
             return _refusal(HTTPStatus.UNAUTHORIZED, str(fault))
-        if wait := self._rate.wait(network_of(request.remote or "")):
-            return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many calls", int(wait) + 1)
+        calls, seconds = self._calls.note(network_of(request.remote or ""))
+        if calls > self._hook.per_minute:
+            return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many calls", int(seconds) + 1)
         secret = self._hook.secret.get_secret_value()
         if not proof.signs_body and not proof.fits(secret):
             return self._not_right(request)
@@ -144,6 +127,8 @@ class Webhook:
 
     def _inbound(self, identity: str, text: str, foreign: tuple[Foreign, ...]) -> Inbound:
         hook, now = self._hook, self._ports.clock.now()
+        # A terminal reads its session.
+        address = Address(LOCAL, "") if hook.address.channel == "tui" else hook.address
         actor = Actor(hook.user, ENTRY, name=f"{ENTRY} {self.name}")
         unattended = Unattended(
             0,
@@ -157,7 +142,7 @@ class Webhook:
             seconds=hook.seconds,
         )
         session = self._session(actor, identity)
-        return Inbound(*(identity, actor, session, text, _address(hook), now), foreign=foreign, unattended=unattended)
+        return Inbound(*(identity, actor, session, text, address, now), foreign=foreign, unattended=unattended)
 
     def _session(self, actor: Actor, identity: str) -> str:
         """Return the session of a call: for a task one of its own, unless the configuration names another."""
@@ -182,11 +167,6 @@ def shown_headers(hook: IncomingWebhook, headers: Headers) -> Mapping[str, str]:
     """Return the headers that a template may use, as it names them: `headers.x_github_event`."""
     wanted = (*SHOWN_HEADERS, *hook.headers, *filter(None, [hook.id_header]))
     return {name.lower().replace("-", "_"): headers[name] for name in wanted if name in headers}
-
-
-def _address(hook: IncomingWebhook) -> Address:
-    """Return where results go; a terminal reads its session."""
-    return Address(LOCAL, "") if hook.address.channel == "tui" else hook.address
 
 
 def _respond(status: HTTPStatus, word: str) -> web.StreamResponse:

@@ -167,20 +167,12 @@ def _truncate(value: Any, length: int = 200) -> str:
     return text if len(text) <= length else f"{text[: max(0, length - 1)]}…"
 
 
-def _lower(value: Any) -> str:
-    return _render(value).lower()
-
-
-def _upper(value: Any) -> str:
-    return _render(value).upper()
-
-
-_OWN_FILTERS = {
+_OWN_FILTERS: dict[str, Callable[..., Any]] = {
     "join": _join,
     "json": _json,
-    "lower": _lower,
+    "lower": lambda value: _render(value).lower(),
     "truncate": _truncate,
-    "upper": _upper,
+    "upper": lambda value: _render(value).upper(),
     _COUNTED: _count,
 }
 

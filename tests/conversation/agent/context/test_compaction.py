@@ -34,7 +34,7 @@ from goclaw.conversation.agent.context.compaction import (
     split_at,
     summarize,
 )
-from goclaw.conversation.agent.context.repair import valid_messages
+from goclaw.conversation.agent.context.model_messages import valid_messages
 from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.durable.store.transcripts import StoredCompaction
 from goclaw.errors import ModelErrorKind

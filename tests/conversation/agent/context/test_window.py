@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
+from goclaw.conversation.agent.context.model_messages import ContentMarkers
 from goclaw.conversation.agent.context.window import SUMMARY_HEAD, ContextEntry, Window, context_entry
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
 from goclaw.llm.base import Usage
 from goclaw.llm.token_counts import estimate_message, estimate_text
-from tests.conversation.agent.context.test_repair import MESSAGES
+from tests.conversation.agent.context.test_model_messages_repair import MESSAGES
 from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import valid_messages
+from goclaw.conversation.agent.context.model_messages import valid_messages
 from goclaw.conversation.agent.context.window import (
     HEAD,
     LATEST_RESULTS,

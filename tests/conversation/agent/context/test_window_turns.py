@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import repair
+from goclaw.conversation.agent.context.model_messages import repair
 from goclaw.conversation.agent.context.window import ContextEntry, PrunedView, Window
 
 

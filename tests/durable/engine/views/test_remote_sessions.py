@@ -28,7 +28,7 @@ from goclaw.common.core.events import (
 from goclaw.common.core.fencing import under_fence
 from goclaw.common.core.replay_buffer import NOWHERE
 from goclaw.durable.engine.views import remote_sessions
-from goclaw.durable.store.exchange import Watch
+from goclaw.durable.store.replicas import Watch
 from goclaw.errors import DiskError, DiskFault
 from tests.acceptance.waiting import clock, eventually, never
 from tests.durable.engine.buses import Reader, cut_listener, processes

@@ -384,7 +384,7 @@ async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
         assert await keys(found) == ["a"]
         with psycopg.connect(server.url, autocommit=True) as other:
             ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
-            assert len(other.execute(ours, (found._name,)).fetchall()) == 2
+            assert len(other.execute(ours, (found.application_name,)).fetchall()) == 2
         assert await keys(found) == ["a"]
         await found.write(session("b"))
         assert await keys(found) == ["a", "b"]
@@ -417,7 +417,7 @@ async def cut_off(found: PostgresDatabase) -> None:
 async def test_a_postgres_that_does_not_answer_is_cut_off(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(fresh_place(own_server)) as found:
         await found.write(session("a"))
-        with psycopg.connect(own_server.url, options=f"-csearch_path={found._place.schema}") as other:
+        with psycopg.connect(own_server.url, options=f"-csearch_path={found.place.schema}") as other:
             other.execute("LOCK TABLE sessions")
             with monkeypatch.context() as short:
                 short.setattr(silence, "STALL_SECONDS", 0.3)

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.supervise import background, run_with_restarts
-from goclaw.durable.store.exchange import EVERYONE, Watch
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.exchange import PIECE_BYTES, PostgresExchange
+from goclaw.durable.store.replicas import EVERYONE, Watch
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 

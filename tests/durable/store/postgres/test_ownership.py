@@ -21,7 +21,7 @@ from goclaw.durable.store.ownership import Lease, Work
 from goclaw.durable.store.postgres.connecting import connect
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
-from goclaw.durable.store.postgres.reservations import PostgresLedger
+from goclaw.durable.store.postgres.reservations import PostgresReservations
 from goclaw.durable.store.spending import Reservation
 from goclaw.errors import OwnershipLost
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
@@ -313,15 +313,15 @@ async def test_a_process_lives_for_as_long_as_its_stall_seconds_say(
     async with open_schema(place, clock) as slow, open_schema(place, clock) as other:
         await slow.join(ReplicaSettings.model_validate({"stall_seconds": 60}))
         held = Reservation("t:model:1", "p", "p", "t", 1_000, 0.0)
-        await PostgresLedger(slow).add(held)
+        await PostgresReservations(slow).make(held)
         await slow.write(sql(ADD, k="of an agent at work"))
         past = f"clock_timestamp() - interval '{silent} s'"
         await slow.write(sql(f"UPDATE replicas SET seen_at = {past}"), sql(f"UPDATE reservations SET made_at = {past}"))  # noqa: S608  # our own words
         await Journal(other).forget_loose()
-        await PostgresLedger(other).end_the_dead()
+        await PostgresReservations(other).end_the_dead()
         lives = silent < 60
         assert jobs(server, place, "SELECT turn FROM steps") == ["of an agent at work"] * lives
-        assert await PostgresLedger(other).of_person("p") == [held] * lives
+        assert await PostgresReservations(other).of_person("p") == [held] * lives
 
 
 async def test_a_process_that_was_forgotten_while_it_was_paused_is_seen_again_with_its_settings(

@@ -54,7 +54,6 @@ SETS = {
     "goclaw.durable.store.postgres.documents.LOCK_ENTRY": "one row",
     "goclaw.durable.store.postgres.stored_files._ENTRY": "one row",
     "goclaw.durable.store.reading._START": "one row",
-    "goclaw.durable.store.reading._KEEPS": "asked whether there is any",
     "goclaw.durable.store.reading._SHOWS": "asked whether there is any",
     "goclaw.durable.store.reading._KEPT": "any of them has the name",
     "goclaw.durable.store.reading._AT": "one row",

@@ -11,7 +11,8 @@ import pytest
 from yarl import URL
 
 from goclaw.common.core.messages import UserMessage
-from goclaw.durable.store.uploads import TooManyUploads, UploadLimits, Uploads
+from goclaw.durable.store import uploads as uploads_module
+from goclaw.durable.store.uploads import TooManyUploads, Uploads
 from goclaw.gateway.servers.api import files as files_module
 from goclaw.gateway.servers.api.files import Kind, kind_of
 from tests.gateway.servers.api.calling import PREFIX, Answered, Service, at, service, world_with
@@ -138,11 +139,13 @@ async def test_no_name_of_a_file_acts(tmp_path: Path, name: str) -> None:
     assert head.isprintable() and head.count("[") == 1 and ".." not in head.partition("saved as ")[2]
 
 
-async def test_one_person_sends_a_bounded_number_of_files(tmp_path: Path) -> None:
+async def test_one_person_sends_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads_module, "MAX_FILES", 2)
+    monkeypatch.setattr(uploads_module, "MAX_BYTES", 10)
     world = world_with(tmp_path)
     async with world.running() as core:
         blobs = core.sessions.ports.environment.blobs
-        uploads = Uploads(tmp_path / "uploads", blobs, world.clock, UploadLimits(files=2, size=10))
+        uploads = Uploads(tmp_path / "uploads", blobs, world.clock)
         for _ in range(2):
             await uploads.add("a", "s", b"1", name="n", mime="m", kind="document")
         with pytest.raises(TooManyUploads, match="2 files"):

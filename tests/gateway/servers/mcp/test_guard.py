@@ -15,9 +15,8 @@ from goclaw.common.auth.tokens import Tokens, add_token, revoke_token
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor
 from goclaw.gateway.servers.http import Endpoint, ListenerLimits, guarded, open_listener
-from goclaw.gateway.servers.mcp.asgi import CALLER, answer_by
 from goclaw.gateway.servers.mcp.guard import GuardLimits, RequestGuard
-from goclaw.gateway.servers.mcp.http import LIMITS, PATH
+from goclaw.gateway.servers.mcp.http import CALLER, LIMITS, PATH, answer_by
 from tests.gateway.servers.mcp.house import ANN
 
 

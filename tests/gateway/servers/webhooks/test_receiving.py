@@ -11,7 +11,7 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import NOTHING_TO_SAY
 from goclaw.common.core.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.common.specs import Confirmation
-from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.agent.context.model_messages import MarkKind
 from goclaw.errors import ConfigError
 from goclaw.gateway.servers.webhooks.receiving import WINDOW_SECONDS
 from goclaw.llm.base import Usage

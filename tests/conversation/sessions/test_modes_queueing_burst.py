@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from goclaw.common.core.events import Actor, Address, Inbound
-from goclaw.conversation.sessions.queueing import BURST_SECONDS, MAX_JOINED, burst
+from goclaw.conversation.sessions.modes import BURST_SECONDS, MAX_JOINED, burst
 
 ANN = Actor("telegram:5", "telegram")
 FIRST = Inbound("m0", ANN, "telegram:5", "one", Address("telegram", "5"), 100.0)

@@ -19,7 +19,7 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.messages import AssistantMessage, Foreign, Native, Provenance, SourceKind, ToolCall, UserMessage
 from goclaw.conversation.agent.context.window import Window
-from goclaw.conversation.turns.hooking import UNSEEN, WITHHELD, Hooking
+from goclaw.conversation.turns.user_message import UNSEEN, WITHHELD, Hooking
 from goclaw.errors import MessageDenied
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.tools.hooks.base import Hook, HookAnswer, HookEvent, Hooks, Point, Registered

@@ -7,9 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from goclaw.common.core.events import LOCAL, Address, Inbound
-from goclaw.conversation.schedules.drafting import draft
-from goclaw.conversation.schedules.jobs import Job, TaskOptions
-from goclaw.conversation.schedules.recurrence import Cron, Interval, Once
+from goclaw.conversation.schedules.jobs import Cron, Interval, Job, Once, TaskOptions
+from goclaw.conversation.schedules.requests import draft
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 from tests.harness import HERE

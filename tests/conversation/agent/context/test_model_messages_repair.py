@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import INTERRUPTED, UNANSWERED, valid_messages
+from goclaw.conversation.agent.context.model_messages import INTERRUPTED, UNANSWERED, valid_messages
 
 IDS = st.sampled_from(["a", "b", "c"])
 CALLS = st.lists(IDS, unique=True, max_size=3).map(lambda ids: tuple(ToolCall(each, "look", {}) for each in ids))

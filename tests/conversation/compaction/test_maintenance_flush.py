@@ -17,7 +17,7 @@ from goclaw.common.core.events import Actor, MessageStored, Notice
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.redact import remember
 from goclaw.common.workspace import USERS, Workspace
-from goclaw.conversation.compaction import flush
+from goclaw.conversation.compaction import maintenance
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
@@ -52,7 +52,7 @@ class NotedWorld(World):
     @property
     def asked(self) -> int:
         """How often notes were asked for."""
-        return sum(request.system == flush.SYSTEM for request in self.clerk.requests)
+        return sum(request.system == maintenance.SYSTEM for request in self.clerk.requests)
 
 
 async def turns(core: Core, count: int = 1) -> None:
@@ -120,7 +120,7 @@ async def test_what_a_compaction_takes_out_of_the_context_amid_a_turn_is_noted_f
         compacted, _ = await core.transcripts.context("memory:here")
         assert compacted, "the context went from a fifth to its end in one turn"
         assert world.asked == 1
-    question = said(next(request for request in world.clerk.requests if request.system == flush.SYSTEM))
+    question = said(next(request for request in world.clerk.requests if request.system == maintenance.SYSTEM))
     assert "answer at 40" in question and "a cat" in question
     assert files(world)[f"memory/{DAY}"].count("- Anna prefers tea") == 1
 
@@ -156,10 +156,10 @@ def test_a_workspace_is_shared_by_those_who_have_the_same_folder_under_whatever_
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to("a")
     roots = {"anna": tmp_path / "a", "ben": tmp_path / "link", "eve": tmp_path / "b", "me": tmp_path / "a" / ".." / "b"}
-    assert not flush.works_alone("anna", ["anna", "ben"], roots.__getitem__)
-    assert not flush.works_alone("me", ["anna", "eve"], roots.__getitem__), "an owner who is not listed"
-    assert flush.works_alone("anna", ["anna", "eve"], roots.__getitem__)
-    assert flush.works_alone("anna", [], roots.__getitem__)
+    assert not maintenance.works_alone("anna", ["anna", "ben"], roots.__getitem__)
+    assert not maintenance.works_alone("me", ["anna", "eve"], roots.__getitem__), "an owner who is not listed"
+    assert maintenance.works_alone("anna", ["anna", "eve"], roots.__getitem__)
+    assert maintenance.works_alone("anna", [], roots.__getitem__)
 
 
 @pytest.mark.promise("P-notes")
@@ -285,7 +285,7 @@ async def test_what_somebody_else_wrote_into_the_file_stays(tmp_path: Path, monk
 
 
 def full(world: World) -> None:
-    (world.root / "memory" / DAY).write_text("x" * flush.MAX_NOTES)
+    (world.root / "memory" / DAY).write_text("x" * maintenance.MAX_NOTES)
 
 
 def folder(world: World) -> None:

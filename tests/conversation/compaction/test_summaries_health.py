@@ -1,7 +1,7 @@
 """Three failures in a row, and the summary chain is left alone for thirty minutes."""
 
 from goclaw.common.core.clock import SteppedClock
-from goclaw.conversation.agent.context.health import FAILURE_THRESHOLD, RESET_MINUTES, CompactionHealth
+from goclaw.conversation.compaction.summaries import FAILURE_THRESHOLD, RESET_MINUTES, CompactionHealth
 
 
 def failed(clock: SteppedClock, times: int) -> CompactionHealth:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from goclaw.common.core.messages import ToolCall, ToolResult
 from goclaw.common.specs import SideEffect
-from goclaw.conversation.questions.missing_arguments import missing_in, parsed
+from goclaw.conversation.questions.turn_questions import missing_in, parsed
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from tests.harness import PATIENCE, Answer, Core, World
 

@@ -1,25 +1,91 @@
-"""Answers as responses, whole and as events (API reference, "Responses").
+"""Answers in the form of the two protocols, whole and as streams of server-sent events (API reference, "Chat" and
+"Responses").
 
 The id of a response names its turn and its session, so that `previous_response_id` finds both without a table.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Literal
 
+from aiohttp import web
+
+from goclaw.common.core.clock import Clock
 from goclaw.durable.store.spending import Spent
-from goclaw.gateway.servers.event_stream import StreamEvent
+from goclaw.gateway.servers.event_stream import EventStream, StreamEvent, with_pauses
 from goclaw.gateway.servers.openai.asking import Answered
 from goclaw.gateway.servers.openai.errors import ApiError
 from goclaw.gateway.servers.openai.places import TURN, Place
 from goclaw.gateway.servers.openai.reading import Delta
 
+DONE = "[DONE]"
+"""The data of a stream's last event."""
 _ID = re.compile(r"resp_([0-9a-f]{32})((?:[0-9a-f]{2}){1,400})")
 
 
-def response_id(turn: str, session: str) -> str:
-    """Return the id of a turn's response."""
-    return f"resp_{turn.removeprefix(TURN)}{session.encode().hex()}"
+class Completion:
+    """Forms a chat completion."""
+
+    def __init__(self, turn: str, model: str, created: float, *, include_usage: bool = False) -> None:
+        """`include_usage`: whether a stream ends with a chunk that has the tokens."""
+        self._head = {"id": f"chatcmpl-{turn.removeprefix(TURN)}", "created": int(created), "model": model}
+        self._include_usage = include_usage
+
+    def whole(self, text: str, end: Answered) -> Any:
+        """Return the body of an answer that is not streamed."""
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": "stop" if end.is_whole else "length",
+        }
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": _usage_of_completion(end.spent),
+        }
+
+    def start(self) -> Sequence[StreamEvent]:
+        """Return the first chunk: who speaks."""
+        return [self._chunk({"role": "assistant", "content": ""})]
+
+    def piece(self, delta: Delta) -> Sequence[StreamEvent]:
+        """Return the chunk for a piece; reasoning stands where DeepSeek has it, which clients know."""
+        return [self._chunk({"content" if delta.kind == "text" else "reasoning_content": delta.text})]
+
+    def end(self, end: Answered) -> Sequence[StreamEvent]:
+        """Return the last chunks."""
+        usage = {**self._body(), "choices": [], "usage": _usage_of_completion(end.spent)}
+        counted = [StreamEvent("", usage)] if self._include_usage else []
+        return [self._chunk({}, _finish_reason(end)), *counted, StreamEvent("", DONE)]
+
+    def fail(self, error: ApiError) -> Sequence[StreamEvent]:
+        """Return the error as clients of OpenAI expect it in a stream."""
+        return [StreamEvent("", error.data())]
+
+    def _body(self) -> dict[str, Any]:
+        body = {**self._head, "object": "chat.completion.chunk"}
+        return {**body, "usage": None} if self._include_usage else body
+
+    def _chunk(self, delta: dict[str, str], reason: str | None = None) -> StreamEvent:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return StreamEvent("", {**self._body(), "choices": [choice]})
+
+
+def _finish_reason(end: Answered) -> str:
+    return "stop" if end.is_whole else "length"
+
+
+def _usage_of_completion(spent: Spent) -> dict[str, Any]:
+    return {
+        "prompt_tokens": spent.input,
+        "completion_tokens": spent.output,
+        "total_tokens": spent.input + spent.output,
+        "prompt_tokens_details": {"cached_tokens": spent.cache_read},
+    }
 
 
 def named_by(identity: str) -> tuple[str, str]:
@@ -32,13 +98,13 @@ def named_by(identity: str) -> tuple[str, str]:
 
 
 class Response:
-    """Implements `streaming.Form`."""
+    """Forms a response."""
 
     def __init__(self, turn: str, place: Place, model: str, created: float, previous: str | None) -> None:
         self._digits = turn.removeprefix(TURN)
         conversation = {"id": place.session} if place.is_kept and previous is None else None
         self._head = {
-            "id": response_id(turn, place.session),
+            "id": f"resp_{self._digits}{place.session.encode().hex()}",
             "object": "response",
             "created_at": int(created),
             "background": False,
@@ -69,7 +135,8 @@ class Response:
     def whole(self, text: str, end: Answered) -> Any:
         """Return the body of an answer that is not streamed."""
         self._kind = "text"
-        return self._response(_status(end), [self._item(text, "completed")], end.spent)
+        status = "completed" if end.is_whole else "incomplete"
+        return self._response(status, [self._item(text, "completed")], end.spent)
 
     def start(self) -> Sequence[StreamEvent]:
         """Return the first events."""
@@ -85,7 +152,7 @@ class Response:
 
     def end(self, end: Answered) -> Sequence[StreamEvent]:
         """Return the last events."""
-        closed, status = self._close(), _status(end)
+        closed, status = self._close(), "completed" if end.is_whole else "incomplete"
         done = self._response(status, self._items, end.spent)
         return [*closed, self._event(f"response.{status}", {"response": done})]
 
@@ -98,7 +165,7 @@ class Response:
 
     def _response(self, status: str, output: list[dict[str, Any]], spent: Spent | None = None) -> dict[str, Any]:
         details = {"reason": "max_output_tokens"} if status == "incomplete" else None
-        usage = _usage(spent) if spent else None
+        usage = _usage_of_response(spent) if spent else None
         return {**self._head, "status": status, "incomplete_details": details, "output": [*output], "usage": usage}
 
     def _event(self, name: str, data: dict[str, Any]) -> StreamEvent:
@@ -155,11 +222,7 @@ def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _status(end: Answered) -> str:
-    return "completed" if end.is_whole else "incomplete"
-
-
-def _usage(spent: Spent) -> dict[str, Any]:
+def _usage_of_response(spent: Spent) -> dict[str, Any]:
     return {
         "input_tokens": spent.input,
         "input_tokens_details": {"cached_tokens": spent.cache_read},
@@ -167,3 +230,33 @@ def _usage(spent: Spent) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": spent.input + spent.output,
     }
+
+
+Form = Completion | Response
+
+
+async def stream(
+    response: EventStream, form: Form, pieces: AsyncGenerator[Delta | Answered, None], clock: Clock
+) -> web.StreamResponse:
+    """Send an answer piece by piece.
+
+    Raises:
+        ApiError: it was refused before anything was sent.
+    """
+    has_begun = False
+    try:
+        async with aclosing(with_pauses(pieces, clock)) as paced:
+            async for piece in paced:
+                if piece is None:
+                    await response.wait()
+                    continue
+                if not has_begun:
+                    has_begun = True
+                    await response.send(form.start())
+                await response.send(form.end(piece) if isinstance(piece, Answered) else form.piece(piece))
+    except ApiError as error:
+        if not response.response.prepared:
+            raise
+        await response.send([*(() if has_begun else form.start()), *form.fail(error)])
+    await response.response.write_eof()
+    return response.response

@@ -9,7 +9,7 @@ import pytest
 from goclaw.common.core.events import Address, Attachment, Delivery
 from goclaw.common.core.messages import NO_LONGER_KEPT, Image, UserMessage
 from goclaw.common.core.supervise import background
-from goclaw.conversation.sessions.media_sweep import SWEEP_SECONDS, MediaSweep
+from goclaw.conversation.sessions.forgetting import SWEEP_SECONDS, MediaSweep
 from goclaw.durable.store.media import NeededMedia
 from goclaw.llm.encoded import EncodedMessages
 from goclaw.llm.scripted import Answer

@@ -9,7 +9,7 @@ import pytest
 from goclaw.channels.base import Doubt
 from goclaw.common.config.values import QueueMode
 from goclaw.common.core.messages import ToolCall, UserMessage
-from goclaw.conversation.agent.context.repair import repair
+from goclaw.conversation.agent.context.model_messages import repair
 from goclaw.conversation.agent.context.window import Window
 from tests.conversation.sessions.looking import unless_dead
 from tests.harness import Answer, Core, World

@@ -19,8 +19,8 @@ from goclaw.common.core.messages import (
     UserMessage,
     join,
 )
+from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER, TOKENS, ContentMarkers, MarkKind, fence
 from goclaw.conversation.agent.context.summary import format_message
-from goclaw.conversation.agent.context.untrusted_content import OF_THE_SENDER, TOKENS, ContentMarkers, MarkKind, fence
 from goclaw.conversation.agent.context.window import ContextEntry, PrunedView, Window, context_entry
 from goclaw.durable.store.transcripts import StoredMessage
 from goclaw.llm.scripted import text_of

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from goclaw.common.core.shared_reads import SharedRead
+from goclaw.conversation.agent.prompt import SharedRead
 
 
 async def test_those_who_ask_at_the_same_moment_share_one_read() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.timezones import find_zone
-from goclaw.conversation.schedules.recurrence import Beat, Cron, Once, cron, interval
+from goclaw.conversation.schedules.jobs import Beat, Cron, Once, cron, interval
 from goclaw.conversation.schedules.times import NoTime
 
 BERLIN = find_zone("Europe/Berlin")
