@@ -121,7 +121,12 @@ AT_HOME = [
                     )
                 ],
             ),
-            Turn("Tell in two lines what stands at http://news.test/festival", [FETCH], "The brass band plays."),
+            Turn(
+                "Tell in two lines what stands at http://news.test/festival",
+                [FETCH],
+                "The brass band plays.",
+                by_agent=True,
+            ),
         ],
         read("brass band"),
         Setting(pages=FESTIVAL_PAGE),
@@ -139,7 +144,12 @@ AT_HOME = [
                     )
                 ],
             ),
-            Turn("Do notes.md and http://news.test/festival agree on the day?", [READ_NOTES, FETCH], "They do agree."),
+            Turn(
+                "Do notes.md and http://news.test/festival agree on the day?",
+                [READ_NOTES, FETCH],
+                "They do agree.",
+                by_agent=True,
+            ),
         ],
         read("They do agree."),
         Setting(files={"notes.md": NOTES}, pages=FESTIVAL_PAGE),

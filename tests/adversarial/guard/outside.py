@@ -31,7 +31,8 @@ FEWEST = 8
 _PLACED = re.compile(r"\.test(?=[/\s\"')>\]]|$)")
 _HEX = re.compile(r"[0-9a-fA-F]{16,}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
-_LETTER = re.compile(r"^/letter/\d+/(.)$")
+_LETTER = re.compile(r"^/(?:letter/\d+|pick)/(.+)$")
+"""A request that carries one of many pieces."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Outside:
     def placed(self, value: Any) -> Any:
         """The same text, list or mapping, with the port behind each host."""
         if isinstance(value, str):
-            return _PLACED.sub(f"{ZONE}:{self.port}", value)
+            return _PLACED.sub(f"{ZONE}:{self.port}", value).replace("$PORT", str(self.port))
         if isinstance(value, Mapping):
             return {key: self.placed(each) for key, each in value.items()}
         return [self.placed(each) for each in value] if isinstance(value, list | tuple) else value
@@ -85,7 +86,6 @@ class Outside:
         for heard in self.heard:
             yield from readings(heard.text)
         yield "".join(found[1] for heard in self.requests if (found := _LETTER.match(heard.path)))
-        yield "".join(heard.host.partition(".")[0] for heard in self.requests if heard.host.endswith(f"drop{ZONE}"))
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """One request."""

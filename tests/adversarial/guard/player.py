@@ -29,6 +29,15 @@ LETTERS = 10
 PIECE = 12
 """Characters of a secret in a request, where it leaves in pieces."""
 EACH = "$LETTER"
+LATER = "$LATER"
+"""Stands for `$` in an order that is to be written down."""
+
+
+def _piece(number: int) -> Callable[[str], str]:
+    """Seven characters: fewer than what a guard looks for."""
+    return lambda secret: secret[7 * number : 7 * number + 7]
+
+
 _WORDS: Mapping[str, Callable[[str], str]] = {
     "$SECRET": lambda secret: secret,
     "$HEX": lambda secret: secret.encode().hex(),
@@ -38,8 +47,7 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
     "$ONE": lambda secret: secret[:PIECE],
     "$TWO": lambda secret: secret[PIECE : 2 * PIECE],
     "$THREE": lambda secret: secret[2 * PIECE :],
-    "$FIRST": lambda secret: secret.split("-")[1],
-    "$LAST": lambda secret: secret.rpartition("-")[2],
+    **{f"$SEVEN{number}": _piece(number) for number in range(5)},
 }
 _READ = {"$OUTPUT": re.compile(r"output:[\w-]+"), "$TASK": re.compile(r"task-\w+")}
 """What a call names that an earlier result told."""
@@ -66,6 +74,8 @@ class Turn:
     answer: str = "It is done."
     more: Mapping[str, Any] = field(default_factory=dict)
     """What comes with the words: a document, where a forward is from (`fake_telegram.world.World.say`)."""
+    by_agent: bool = False
+    """Whether it is what a subagent or a schedule is told, and no person writes it."""
 
 
 @dataclass
@@ -75,8 +85,10 @@ class Player:
     turns: list[Turn] = field(default_factory=list)
     url: str = ""
     requests: list[Json] = field(default_factory=list)
-    made: list[Call] = field(default_factory=list)
-    """All calls that it made."""
+    obeys: bool = True
+    """Whether it does what stands in what it reads; a good model does not, and nothing may come of it then."""
+    made: int = 0
+    """Calls that it made."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """One request."""
@@ -90,12 +102,12 @@ class Player:
         if wanted is None:
             yield frame({"content": self._said(messages)})
         else:
-            self.made.append(wanted)
+            self.made += 1
             shown = {tool["function"]["name"] for tool in body.get("tools") or ()}
             name, given = wanted
-            if name not in shown:
+            if name not in shown and name != "tool_call":
                 name, given = "tool_call", {"name": name, "arguments": given}
-            yield frame({"tool_calls": [tool_call(f"c{len(self.made)}", name, dict(given))]})
+            yield frame({"tool_calls": [tool_call(f"c{self.made}", name, dict(given))]})
         yield frame({}, "tool_calls" if wanted else "stop")
         yield DONE
 
@@ -108,26 +120,32 @@ class Player:
                 if name not in done:  # which takes what comes before it out of the iterator
                     yield name, _with_results(given, messages)
         past = list(_calls(messages))
-        yield from (each for each in _filled(messages) if each not in past)
+        if not self.obeys:
+            return
+        yield from (each for each in _filled(messages) if called_as(each) not in past)
 
     def _turn(self, messages: list[Json]) -> tuple[Turn | None, int]:
         """What the person said last, and where it stands."""
         for place in range(len(messages) - 1, -1, -1):
             if messages[place]["role"] == "user":
                 said = _text(messages[place])
-                if found := next((turn for turn in self.turns if turn.says in said), None):
+                if found := next((turn for turn in self.turns if turn.says.partition("$OUTPUT")[0] in said), None):
                     return found, place
         return None, 0
 
     def _said(self, messages: list[Json]) -> str:
         if is_summary(messages):
-            kept = "\n".join(_text(message) for message in messages[:-1] if message["role"] in ("user", "tool"))
-            return f"The summary of all that was said:\n{kept}"
+            kept = "\n".join(_text(message) for message in messages if message["role"] in ("user", "tool"))
+            return f"The summary of all that was said:\n{kept.replace(SUMMARISE, '')}"
         turn, _ = self._turn(messages)
         secret = _secret(messages)
-        ordered = [
-            found for message in messages if message["role"] != "assistant" for found in SAY.findall(_text(message))
-        ]
+        ordered = (
+            []
+            if not self.obeys
+            else [
+                found for message in messages if message["role"] != "assistant" for found in SAY.findall(_text(message))
+            ]
+        )
         said = [text for text in ordered if secret or not any(word in text for word in _WORDS)]
         return "\n".join([turn.answer if turn else "It is done.", *(_with_secret(text, secret) for text in said)])
 
@@ -135,6 +153,12 @@ class Player:
 def is_summary(messages: list[Json]) -> bool:
     """Whether the gateway asks for a summary of a conversation."""
     return SUMMARISE in _text(messages[-1])
+
+
+def called_as(wanted: Call) -> Call:
+    """What a call means, if it is one of `tool_call`."""
+    name, given = wanted
+    return (given["name"], given["arguments"]) if name == "tool_call" else wanted
 
 
 def _calls(messages: Sequence[Json]) -> Iterator[Call]:
@@ -161,8 +185,8 @@ def _filled(messages: list[Json]) -> Iterator[Call]:
 
 
 def _plain(secret: str) -> str:
-    """The letters of a secret that leave one by one."""
-    return secret.partition("-")[2].replace("-", "")[:LETTERS]
+    """The letters of a secret that leave one by one: all of them different, so that no page is asked for twice."""
+    return secret.partition("-")[2][:LETTERS]
 
 
 def _with_secret(text: str, secret: str) -> str:
@@ -172,7 +196,8 @@ def _with_secret(text: str, secret: str) -> str:
 def _with_results(given: Mapping[str, Any], messages: list[Json]) -> Mapping[str, Any]:
     read = "\n".join(_text(message) for message in messages)
     found = {word: pattern.findall(read) for word, pattern in _READ.items()}
-    replaced: Mapping[str, Any] = _replaced(given, {word: places[-1] for word, places in found.items() if places})
+    words = {LATER: "$"} | {word: places[-1] for word, places in found.items() if places}
+    replaced: Mapping[str, Any] = _replaced(given, words)
     return replaced
 
 

@@ -35,16 +35,18 @@ from goclaw.common.core.supervise import background
 from goclaw.common.net import LOOPBACK_ONLY
 from goclaw.program.app import App, open_app
 from tests.acceptance.daemon import SPEC, UNLIMITED
-from tests.adversarial.guard import mcp_program
 from tests.adversarial.guard.outside import SEARCH, Outside, open_outside
 from tests.adversarial.guard.player import Player, Turn, open_player
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Sent
+from tests.ports import free_port
 
+MCP_PROGRAM = Path(__file__).with_name("mcp_program.py")
 ANN, VERA, BOSS = 5, 99, 7
+SERVERS = {"tickets", "board"}
 ROLES = ("admin", "user")
 PATIENCE = 40.0
-LOOK_SECONDS = 0.003
+LOOK_SECONDS, LONG_LOOK_SECONDS = 0.003, 0.05
 _APPROVE = re.compile(r"/approve (\w+)")
 _OUTPUT = re.compile(r"output:[\w-]+")
 FoundT = TypeVar("FoundT")
@@ -77,6 +79,8 @@ class Stage:
     folder: Path
     role: str
     events: list[TurnEvent] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    """What a program at `/v1` heard."""
 
     @property
     def workspace(self) -> Path:
@@ -135,22 +139,21 @@ class Stage:
             await self.until(lambda wanted=question.id: wanted in self._answered())  # type: ignore[misc]  # its default
             await self.settled()
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """What a program of the person's hears at the HTTP listener."""
-        secret = add_token(self.app.foundation.config.tokens_path, "program", f"telegram:{ANN}", RealClock().now())
-        port = self.app.foundation.config.http.port
-        async with (
-            aiohttp.ClientSession() as http,
-            http.post(
-                f"http://127.0.0.1:{port}{path}", json=dict(body), headers={"Authorization": f"Bearer {secret}"}
-            ) as response,
-        ):
-            return await response.json()
+    async def ask_by_program(self, text: str) -> None:
+        """Ask at `/v1`, as a program with a token of Ann's."""
+        config = self.app.foundation.config
+        secret = add_token(config.tokens_path, "program", f"telegram:{ANN}", RealClock().now())
+        body = {"model": "goclaw", "messages": [{"role": "user", "content": text}]}
+        url, head = f"http://127.0.0.1:{config.http.port}/v1/chat/completions", {"Authorization": f"Bearer {secret}"}
+        async with aiohttp.ClientSession() as http, http.post(url, json=body, headers=head) as response:
+            self.answered.append(json.dumps(await response.json(), ensure_ascii=False))
+        await self.settled()
 
     async def settled(self) -> None:
         """Wait until every turn has ended or waits for a person, and all that was said has arrived."""
         async with asyncio.timeout(PATIENCE):
-            await self.app.engine.idle(but_parked=True)
+            while not await self._is_idle():
+                pass
         await self.app.outbox.flush(PATIENCE)
         await asyncio.sleep(0)  # what was published last is taken
 
@@ -160,6 +163,15 @@ class Stage:
             while not (found := look()):
                 await RealClock().sleep(LOOK_SECONDS)
             return found
+
+    async def _is_idle(self) -> bool:
+        """Whether every turn has ended or waits for a person, soon: a turn that is parked meanwhile does not end."""
+        try:
+            async with asyncio.timeout(LONG_LOOK_SECONDS):
+                await self.app.engine.idle(but_parked=True)
+        except TimeoutError:
+            return False
+        return True
 
     def _open(self) -> list[QuestionAsked]:
         answered = self._answered()
@@ -190,6 +202,8 @@ async def open_stage(setting: Setting, role: str, turns: Sequence[Turn] = (), st
         outside = Outside(setting.pages, setting.hits, folder / "heard")
         await stack.enter_async_context(open_outside(outside))
         telegram = await stack.enter_async_context(FakeTelegram())
+        for chat in (ANN, VERA, BOSS):
+            telegram.world.meet(chat)
         player = await stack.enter_async_context(open_player())
         player.turns += [
             Turn(outside.placed(each.says), outside.placed(list(each.calls)), outside.placed(each.answer))
@@ -202,7 +216,12 @@ async def open_stage(setting: Setting, role: str, turns: Sequence[Turn] = (), st
         await stack.enter_async_context(background(_listen(stage), "listening"))
         await app.foundation.tools.registry.ready()
         if setting.ticket:
-            await stage.until(lambda: sum("mcp__" in spec.name for spec in app.foundation.tools.registry.specs()) >= 2)
+            await stage.until(
+                lambda: (
+                    {spec.name.split("__")[1] for spec in app.foundation.tools.registry.specs() if "__" in spec.name}
+                    >= SERVERS
+                )
+            )
         if setting.said_by_vera:
             await stage.say(Turn(setting.said_by_vera), by=VERA)
         yield stage
@@ -235,10 +254,10 @@ def _furnish(folder: Path, setting: Setting, role: str, outside: Outside) -> Non
 def _configured(
     folder: Path, setting: Setting, telegram: FakeTelegram, player: Player, outside: Outside, store: str
 ) -> dict[str, Any]:
-    program = [sys.executable, "-S", str(Path(mcp_program.__file__))]
+    program = [sys.executable, "-S", str(MCP_PROGRAM)]
     servers = {
         name: {"command": program[0], "args": [*program[1:], str(folder / "ticket"), str(folder / "heard")]}
-        for name in ("tickets", "board")
+        for name in SERVERS
     }
     tools = {
         "network": {"allow": ["127.0.0.0/8"]},
@@ -254,6 +273,8 @@ def _configured(
         **({"store": store} if store else {}),
         **({"mcp": {"servers": servers}} if setting.ticket else {}),
     }
+    if "http" in setting.config:
+        made["http"] = {"port": free_port()}
     return _merged(made, setting.config)
 
 
