@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
 import aiohttp
@@ -128,16 +128,21 @@ class Stage:
 
     async def allow(self, most: int) -> None:
         """Answer every open question with yes, `most` at the most, until nothing is asked any more."""
-        answered = set[str]()
         for _ in range(most):
-            open_ = [each for each in self._open() if each.question.id not in answered]
-            if not open_:
+            if not (open_ := self.open_questions()):
                 return
-            question = open_[0].question
-            answered.add(question.id)
-            await self.telegram.world.say(f"/approve {question.id}", user=ANN)
-            await self.until(lambda wanted=question.id: wanted in self._answered())  # type: ignore[misc]  # its default
-            await self.settled()
+            await self.answer(open_[0].question.id, "approve")
+
+    async def answer(self, question: str, by: Literal["approve", "deny"]) -> None:
+        """Answer a question, and wait for what comes of it."""
+        await self.telegram.world.say(f"/{by} {question}", user=ANN)
+        await self.until(lambda: question in self._answered())
+        await self.settled()
+
+    def open_questions(self) -> list[QuestionAsked]:
+        """The questions that wait for an answer."""
+        answered = self._answered()
+        return [each for each in self.events if isinstance(each, QuestionAsked) and each.question.id not in answered]
 
     async def ask_by_program(self, text: str) -> None:
         """Ask at `/v1`, as a program with a token of Ann's."""
@@ -172,10 +177,6 @@ class Stage:
         except TimeoutError:
             return False
         return True
-
-    def _open(self) -> list[QuestionAsked]:
-        answered = self._answered()
-        return [each for each in self.events if isinstance(each, QuestionAsked) and each.question.id not in answered]
 
     def _answered(self) -> set[str]:
         return {event.question_id for event in self.events if isinstance(event, QuestionAnswered)}
