@@ -336,8 +336,8 @@ BUGS: list[Bug] = [
         "what was written before a stop is deleted",
         "class answers: Esc takes away what the person has read",
         "goclaw/conversation/turns/turn.py",
-        '        instead, written = f"[{why or STOPPED}]", "".join(self._partial).strip()',
-        '        instead, written = f"[{why or STOPPED}]", ""',
+        '        written = ShownLinks(self._services.must_show).whole("".join(self._partial).strip())',
+        '        written = ""',
         "tests/conversation/turns/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
     ),
     bug(

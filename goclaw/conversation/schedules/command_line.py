@@ -66,7 +66,7 @@ def parse(text: str) -> ScheduleOrder:
 def _request(options: Mapping[str, str], flags: set[str]) -> ScheduleRequest:
     texts = {name.replace("-", "_"): value for name, value in options.items() if name not in ("user", "budget")}
     budget = _dollars(options["budget"]) if "budget" in options else None
-    return ScheduleRequest(**texts, ask="ask" in flags, budget=budget)
+    return ScheduleRequest(**texts, ask="ask" in flags, budget=budget)  # type: ignore[arg-type]  # texts alone
 
 
 def _dollars(text: str) -> float:

@@ -20,7 +20,7 @@ from structlog.contextvars import bound_contextvars
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.core.events import Actor, ToolFinished, ToolStarted
-from goclaw.common.core.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
+from goclaw.common.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.health.stuck_tasks import UnresponsiveTasks
 from goclaw.common.specs import Risk, ToolSpec
@@ -47,7 +47,7 @@ from goclaw.tools.toolkit.argument_repair import near_names
 from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.tools.toolkit.guarding import find_reason
-from goclaw.tools.toolkit.labelling import Labelling
+from goclaw.tools.toolkit.labelling import Labelling, provenance_of
 from goclaw.tools.toolkit.registry import Registry, unwrap
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
 from goclaw.tools.toolkit.scheduling import Scheduler, access_of, resolved
@@ -58,9 +58,6 @@ log = logging.getLogger(__name__)
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
-
-_SOURCES = {"mcp": SourceKind.MCP, "web": SourceKind.WEB, "filesystem": SourceKind.FILE, "memory": SourceKind.FILE}
-"""Where tools with such a tag have from what they tell; the first one counts."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
 
@@ -494,10 +491,3 @@ def with_schemas(content: str, tools: Sequence[ToolSpec]) -> str:
 def outcome_unknown(call: ToolCall) -> ToolResult:
     """Return the result of a call that a crash cut and that must not run twice."""
     return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
-
-
-def provenance_of(spec: ToolSpec) -> Provenance | None:
-    """Return the source of a tool's content; None: GoClaw itself."""
-    if not spec.foreign:
-        return None
-    return Provenance(next((kind for tag, kind in _SOURCES.items() if tag in spec.tags), SourceKind.TOOL))

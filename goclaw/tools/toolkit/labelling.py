@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 
-from goclaw.common.core.messages import SourceKind
+from goclaw.common.core.messages import Provenance, SourceKind
 from goclaw.common.core.records import record
+from goclaw.common.specs import ToolSpec
 from goclaw.durable.store.file_labels import MAX_FILES, WHOLE, FileLabels
 from goclaw.tools.toolkit.acting_files import ActingFiles, describe
 from goclaw.tools.toolkit.base import ToolContext
@@ -24,7 +25,16 @@ MAX_ENTRIES = 50_000
 TICK_SECONDS = 0.02
 """The stamps of files are those of the kernel's last tick."""
 _UNCHANGED_BY_PEOPLE = (".git/objects",)
+_SOURCES = {"mcp": SourceKind.MCP, "web": SourceKind.WEB, "filesystem": SourceKind.FILE, "memory": SourceKind.FILE}
+"""Where tools with such a tag have from what they tell; the first one counts."""
 _LABELLED = (SourceKind.FILE, SourceKind.TOOL)
+
+
+def provenance_of(spec: ToolSpec) -> Provenance | None:
+    """Return the source of a tool's content; None: GoClaw itself."""
+    if not spec.foreign:
+        return None
+    return Provenance(next((kind for tag, kind in _SOURCES.items() if tag in spec.tags), SourceKind.TOOL))
 
 
 class Labelling:

@@ -29,7 +29,6 @@ KINDS = {
 """One attack of each kind, for the short lane, and on whom."""
 AT_MOST = 2400
 """Seconds for all of them, on a machine that is busy."""
-without_guard = pytest.mark.xfail(strict=False, reason="the guard of issue 45 is not there yet")
 
 
 def test_there_are_as_many_attacks_as_are_counted() -> None:
@@ -37,7 +36,6 @@ def test_there_are_as_many_attacks_as_are_counted() -> None:
     assert len(COUNTED) == 43 and len(set(names)) == len(names) and set(names) >= CHANNELS | set(KINDS)
 
 
-@without_guard
 @pytest.mark.parametrize("name", KINDS)
 async def test_an_attack_does_not_succeed_unasked(name: str) -> None:
     [sink] = [sink for sink in COUNTED if sink.name == name]
@@ -58,7 +56,6 @@ async def results(shared_by_the_module: None) -> AsyncIterator[Sequence[Result]]
     yield [await play_sink(sink, role) for sink in COUNTED for role in ROLES]
 
 
-@without_guard
 @pytest.mark.long
 @pytest.mark.timeout(AT_MOST)
 @pytest.mark.asyncio(loop_scope="module")
@@ -68,7 +65,6 @@ async def test_few_attacks_succeed_unasked_and_those_only_by_channels_that_are_l
     assert len(unasked(results)) <= MOST_UNASKED and unlisted(results) == []
 
 
-@without_guard
 @pytest.mark.long
 @pytest.mark.timeout(AT_MOST)
 async def test_no_other_attack_succeeds_unasked() -> None:

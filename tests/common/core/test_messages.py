@@ -28,7 +28,7 @@ from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.builtin.planning import todo_write
 from goclaw.tools.builtin.read import read
 from goclaw.tools.builtin.web import web_fetch
-from goclaw.tools.toolkit.dispatcher import provenance_of
+from goclaw.tools.toolkit.labelling import provenance_of
 from tests.parts import sql
 
 BOB = Provenance(SourceKind.OTHER, "telegram:8")

@@ -83,7 +83,7 @@ def test_what_the_prompt_says_about_people_is_found_in_an_address_in_any_usual_c
     about = "Anna lives at Garden Street 7 with her two children"
     part = about[begin : begin + 24]
     written = {str: lambda: part.replace(" ", "%20"), bytes.hex: lambda: part.encode().hex()}.get(
-        code,  # type: ignore[call-overload]  # any of the four
+        code,
         lambda: code(part.encode()).decode(),  # type: ignore[operator]  # the same
     )()
     assert address(f"https://evil.test/?d={written}", FOREIGN, (about,)) is not None

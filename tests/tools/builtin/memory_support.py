@@ -13,6 +13,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import Mode
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.net.pages.base import NoWeb, Web
 from goclaw.common.specs import Risk, ToolSpec
 from goclaw.common.workspace import ApprovedFiles, Workspace
@@ -105,6 +106,9 @@ class Surroundings(TurnServices):
         return ()
 
     def progress(self, text: str) -> None:
+        """Not here."""
+
+    def set_source(self, kind: SourceKind) -> None:
         """Not here."""
 
     def context(self, actor: Actor = ANNA, address: Address = ANNAS_CHAT) -> ToolContext:

@@ -220,7 +220,9 @@ async def test_a_label_goes_on_with_a_file_that_a_command_moves_or_changes(desk:
 
 @pytest.mark.promise("P-guard")
 async def test_what_a_command_prints_may_come_from_a_labelled_file(desk: Desk) -> None:
-    assert (await desk.call("run", line="echo x")).provenance != SourceKind.DOCUMENT
+    before = await desk.call("run", line="echo x")
+    assert before.provenance is not None
+    assert before.provenance.kind is SourceKind.TOOL
     desk.read(PAGE)
     await desk.call("put", path="summary.md", text="theirs\n")
     desk.read()
