@@ -15,7 +15,7 @@ PAGE = Part(
     "https://en.wikipedia.org/wiki/Rice_(food). Write to news@mail.test.",
     foreign=True,
 )
-NOTES = Part("notes.md", "The door code is tiger.lily77, see https://wiki.intern/door and the garden", private=True)
+NOTES = Part("notes.md", "The door code is tiger.lilypad, see https://wiki.intern/door and the garden", private=True)
 BOTH = WindowContent([NOTES, PAGE], ["What does https://asked.test/?q=1 say? And evil.test?"])
 FOREIGN = WindowContent([PAGE])
 
@@ -58,7 +58,7 @@ def test_an_address_that_stands_in_the_window_is_free(url: str) -> None:
         "https://tiger.example.org/",
         "https://other.test/path",
         "https://mail.test/x",
-        "https://tiger.lily77/",
+        "https://tiger.lilypad/",
         "https://evil.test/tiger",
         "not an address at all",
     ],
@@ -108,10 +108,10 @@ def test_a_choice_among_many_pages_of_one_host_asks_in_the_end() -> None:
 
 @pytest.mark.promise("P-guard")
 def test_a_search_with_many_private_words_in_a_row_asks() -> None:
-    assert judge(Sink(Route.QUERY, "the door code is tiger lily 77"), BOTH) is not None
+    assert judge(Sink(Route.QUERY, "the door code is tiger lilypad"), BOTH) is not None
     assert judge(Sink(Route.QUERY, "door code garden wiki"), BOTH) is None
-    said = WindowContent([NOTES, PAGE], ["What does 'the door code is tiger.lily77' mean?"])
-    assert judge(Sink(Route.QUERY, "the door code is tiger lily 77"), said) is None
+    said = WindowContent([NOTES, PAGE], ["What does 'the door code is tiger.lilypad' mean?"])
+    assert judge(Sink(Route.QUERY, "the door code is tiger lilypad"), said) is None
 
 
 @pytest.mark.promise("P-guard")
