@@ -87,6 +87,7 @@ class SessionParts:
         self.access, config, clock = ports.approvals.access, ports.config, ports.clock
         store, settings = ports.store, ports.store.settings
         self.contexts = Contexts(store.transcripts, settings, clock)
+        self.file_labels = ports.dispatcher.file_labels or FileLabels(database)
         self.costs = Costs(store.spending, config, clock, self.contexts, self.access, reservations_of(database))
         self.pauses = Pauses(settings, clock, ports.bus.publish)
         self.overheard = Overheard(self.contexts, settings, ports.store.journal)

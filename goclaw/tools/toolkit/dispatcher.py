@@ -83,6 +83,7 @@ class Dispatcher:
         self._environment = environment
         self.hooks = hooks or Hooks()
         self._scheduler = Scheduler()
+        self.file_labels = labels
         self._labelling = Labelling(labels)
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:

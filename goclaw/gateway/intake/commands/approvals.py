@@ -4,6 +4,8 @@
 - `/deny ID`: keep a tool call from running, or leave a question without an answer.
 - `/approve CODE`, `/deny CODE`: let in the web page that shows this code, as oneself; or turn it away.
 - `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
+- `/guard`: what the agent has read here, and the files in which others may have written; `/guard clear PATH` makes one
+  one's own again.
 - `/mode [NAME]`: the agent's rights in this session without asking. See `sessions.modes`.
 """
 
@@ -15,9 +17,11 @@ from goclaw.common.auth.web_logins import LoginRefused, WebLogins, is_code
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import ALLOW, ALWAYS
 from goclaw.common.core.redact import printable
+from goclaw.conversation.agent.context.labels import window_content
 from goclaw.conversation.sessions.modes import MEANINGS, Modes
 from goclaw.durable.store.approvals import ApprovalRule
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.tools.approval.guard import describe
 
 PAGE_FOR_OWNER = (
     "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
@@ -26,6 +30,9 @@ PAGE_FOR_OWNER = (
 NO_RULES = "There are no permanent approvals: every call that needs approval asks."
 APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
 MAX_NUMBER = 19
+MAX_LISTED = 20
+"""Labelled files in a list."""
+GUARD_USAGE = "/guard clear PATH makes a file yours again; `.` means the whole workspace."
 CONFIGURED = "configured"
 
 
@@ -126,7 +133,28 @@ async def _mode_overview(context: CommandContext, modes: Modes) -> str:
 
 APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
 DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
+
+
+async def _guard(context: CommandContext) -> Reply:
+    ports, action = context.ports, context.arguments.partition(" ")
+    folder = str((await ports.environment.workspace(context.actor, context.session)).root)
+    known, path = await ports.sessions.file_labels.of(folder), action[2].strip()
+    if action[0].lower() == "clear" and path in known:
+        await ports.sessions.file_labels.remove(folder, path)
+        return Reply(f"{path} counts as yours again.")
+    if action[0]:
+        return Reply(f"{path or action[0]} has no label. {GUARD_USAGE}")
+    foreign, private = describe(window_content([(await ports.sessions.contexts.session(context.session)).window]))
+    lines = [
+        f"Words of others in this conversation: {foreign or 'none'}",
+        f"Private text in this conversation: {private or 'none'}",
+        f"Files in which others may have written: {', '.join(sorted(known)[:MAX_LISTED]) or 'none'}",
+    ]
+    return Reply("\n".join([*lines, GUARD_USAGE]))
+
+
 APPROVALS = Command(
     "approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals, anywhere=True
 )
+GUARD = Command("guard", "Show what the agent has read here, and whose files: /guard [clear PATH]", _guard)
 MODE = Command("mode", "Show or change the permission mode: /mode [NAME]", _mode)

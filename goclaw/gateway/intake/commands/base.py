@@ -25,6 +25,7 @@ from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.approvals import ApprovalRules
+from goclaw.durable.store.file_labels import FileLabels
 from goclaw.durable.store.spending import Spending
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.tool_docs import ToolListing
@@ -58,6 +59,7 @@ class SessionServices(Protocol):
     agents_for: AgentSelector
     compactor: Compactor
     contexts: Contexts
+    file_labels: FileLabels
     forgetter: Forgetter
     inspection: SessionInspection
     models: Models
