@@ -17,7 +17,7 @@ FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
 GROUPS: Mapping[str, Sequence[str]] = {
     "Conversation": ("start", "new", "cleartool", "context", "sessions", "forget"),
     "Running turn": ("pause", "resume", "queue"),
-    "Approvals": ("mode", "approve", "deny", "approvals"),
+    "Approvals": ("mode", "approve", "deny", "approvals", "guard"),
     "Agents and tools": ("agent", "agents", "tools", "tool"),
     "Time": ("remind", "schedule", "heartbeat"),
     "Information": ("usage", "memory", "whoami"),
