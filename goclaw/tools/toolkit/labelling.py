@@ -50,7 +50,7 @@ class Labelling:
         if labels is None or use is None or not (use.reads or use.writes or use.category == "shell"):
             yield
             return
-        is_foreign = _is_foreign(watch)
+        is_foreign = bool(use.writes or use.category == "shell") and _is_foreign(watch)
         if not is_foreign and not await labels.of(folder):
             yield
             return
