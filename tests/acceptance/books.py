@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from goclaw.channels.telegram.outgoing import WHOLE_BELOW, WHOLE_NAME
 from tests.acceptance.model import CAPTION, END, QUESTION
 from tests.fake_telegram.world import Sent
 
@@ -38,13 +39,15 @@ class Seen:
 
     message_id: int
     text: str
-    """Without its mark."""
+    """Without its mark; of a file with a whole answer what is in it."""
     marked: bool
+    begins_file: bool = False
+    """Whether it is only the beginning of a very long answer, which follows as a file."""
 
     @property
     def answers(self) -> tuple[str, ...]:
         """The names of the messages whose answer begins here."""
-        found = _HEAD.match(self.text)
+        found = None if self.begins_file else _HEAD.match(self.text)
         return tuple(re.findall(NAME, found[1])) if found else ()
 
     @property
@@ -55,6 +58,8 @@ class Seen:
     @property
     def pieces(self) -> list[str]:
         """Everything in it that may come once only."""
+        if self.begins_file:
+            return [f"beginning of {self.text[:40]}"]
         lines = [f"{name} line {number}" for name, number in _LINE.findall(self.text)]
         ends = [f"{name} {END}" for name in self.names if self.text.endswith(END)]
         cards = [f"{kind} {name}" for kind, name in _CARD.findall(self.text)]
@@ -63,6 +68,8 @@ class Seen:
     @property
     def is_begun(self) -> bool:
         """Whether it is a preview: the head of an answer without lines and without an end, or what a tool does."""
+        if self.begins_file:
+            return False
         begins = self.text.startswith("answer") or "answer".startswith(self.text)
         begun = begins and not self.text.endswith(END) and not _LINE.search(self.text)
         return begun or self.text.startswith(TOOL_LINES)
@@ -84,8 +91,10 @@ def read_chat(messages: Sequence[Sent]) -> list[Seen]:
             if text.startswith(mark):
                 text, marked = text.removeprefix(mark).strip(), True
         carried = marked and not text and sent.file is None
+        if sent.file_name == WHOLE_NAME and sent.file is not None:
+            text = sent.file.decode()
         if text or sent.file is not None:
-            seen.append(Seen(sent.message_id, text, marked))
+            seen.append(Seen(sent.message_id, text, marked, text.endswith(WHOLE_BELOW)))
     return seen
 
 

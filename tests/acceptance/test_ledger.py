@@ -1,7 +1,10 @@
 """The books of kills: what must not happen is found in them, and what a kill may leave is not taken for it."""
 
+from dataclasses import replace
+
 import pytest
 
+from goclaw.channels.telegram.outgoing import WHOLE_BELOW, WHOLE_NAME
 from tests.acceptance.books import MARKS, Seen, read_chat
 from tests.acceptance.ledger import Outcome, close_chat
 from tests.acceptance.people import Chat, Habits
@@ -67,3 +70,16 @@ def test_a_message_that_a_stop_left_without_an_answer_may_be_named_by_the_next_o
     chat.commands["/stop"] = stops
     close_chat(found, chat, seen_in("answer m1 m2\n\nm2 line 0 of two.", "m2 line 1 of two. (end)"))
     assert found.lost == lost and found.stopped == stops
+
+
+def test_an_answer_that_is_sent_as_a_file_is_read_there() -> None:
+    beginning = Sent(GROUP, 1, f"answer m1{WHOLE_BELOW}")
+    whole = Sent(GROUP, 2, "", file_name=WHOLE_NAME, file=M1.encode())
+    for messages, lost, doubled in (
+        ([beginning, whole], [], []),
+        ([beginning], ["m1"], []),
+        ([beginning, replace(whole, message_id=3), replace(whole, message_id=4)], [], [f"{GROUP}: answer m1"]),
+    ):
+        found = Outcome()
+        close_chat(found, Chat(GROUP, Habits((5,), ("plain",)), said=[("m1", "plain")]), read_chat(messages))
+        assert (found.lost, found.unmarked_duplicates[:1]) == (lost, doubled)
