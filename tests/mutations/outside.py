@@ -494,4 +494,20 @@ BUGS: list[Bug] = [
         "    summaries = [await sight.use(entry.path, _summary) for entry in entries]",
         "tests/conversation/sessions/test_reminding_mementos.py",
     ),
+    bug(
+        "a secret in percent signs leaves in an address",
+        "issue 45: the library decodes what was checked encoded",
+        "goclaw/common/net/pages/fetching.py",
+        "        form = unquote_plus(form)",
+        "        pass",
+        "tests/common/net/pages/test_fetching.py::test_a_secret_in_percent_signs_is_refused_however_often_it_is_encoded",
+    ),
+    bug(
+        "a redirect carries a secret on",
+        "class exfiltration: only the first address is searched",
+        "goclaw/common/net/pages/fetching.py",
+        "        _refuse_secrets(str(url))",
+        "        pass",
+        "tests/common/net/pages/test_fetching.py::test_a_redirect_does_not_carry_a_secret_on",
+    ),
 ]
