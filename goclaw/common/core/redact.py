@@ -330,6 +330,6 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def printable_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return JSON that says the same without anything that a terminal would obey."""
     return text if text.isascii() and text.isprintable() else _CONTROLS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)

@@ -97,7 +97,7 @@ def restore_(
     No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing. Of a
     backup that was made elsewhere, what could run, reach out or give rights is shown, and stays off without a yes.
     """
-    trusted = _trusted(trust)
+    trusted = _parse_kinds(trust)
     if state_dir is not None:
         os.environ["GOCLAW_STATE_DIR"] = str(state_dir.expanduser().absolute())
     loaded, given = load(context), options(context)
@@ -113,13 +113,13 @@ def restore_(
         trust=(lambda _: trusted) if trusted else _ask,
     )
     done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
-    for note in (*done.notes, *_left_off_lines(done, file)):
+    for note in (*done.notes, *_list_left_off(done, file)):
         print_message(f"note: {note}")
     start = f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"
     show("\n".join([*_restored_lines(done), f"Start it with `{start}`."]))
 
 
-def _trusted(words: str) -> Collection[str]:
+def _parse_kinds(words: str) -> Collection[str]:
     """Return the kinds of `--trust`. Raises BadParameter."""
     given = {word.strip() for word in words.split(",") if word.strip()}
     if odd := sorted(given - {"all", *KINDS}):
@@ -132,19 +132,19 @@ def _ask(risks: Mapping[str, Sequence[str]]) -> Collection[str]:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return ()
     show("This backup was not made by this installation; it may come from anybody. It brings:")
-    show("\n".join(f"  {kind if not number else '':<10}{line}" for kind, number, line in _table(risks)))
+    show("\n".join(f"  {kind if not number else '':<10}{line}" for kind, number, line in _tabulate(risks)))
     return [kind for kind in risks if typer.confirm(f"Restore the {kind}, too?")]
 
 
-def _table(risks: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int, str]]:
+def _tabulate(risks: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int, str]]:
     for kind, lines in risks.items():
         more = [f"… and {len(lines) - MOST_SHOWN:,} more"] if len(lines) > MOST_SHOWN else []
         yield from ((kind, number, line) for number, line in enumerate([*lines[:MOST_SHOWN], *more]))
 
 
-def _left_off_lines(done: Restored, file: Path) -> Iterator[str]:
+def _list_left_off(done: Restored, file: Path) -> Iterator[str]:
     for kind, lines in done.left_off.items():
-        yield f"{kind} stay off: {'; '.join(line for _, _, line in _table({kind: lines}))}"
+        yield f"{kind} stay off: {'; '.join(line for _, _, line in _tabulate({kind: lines}))}"
     if done.left_off:
         words = ",".join(done.left_off)
         yield f"to turn them on, if you trust the backup, run `goclaw restore {file} --trust {words}` before the start"

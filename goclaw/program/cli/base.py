@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask, printable, printable_json
+from goclaw.common.core.redact import escape_json, mask, printable
 from goclaw.common.health.journald import ERROR, INFO, is_journal, with_priority
 from goclaw.errors import ConfigError
 
@@ -46,7 +46,7 @@ def show(text: str) -> None:
 
     What begins like JSON keeps all its characters, in JSON's own writing.
     """
-    print(printable_json(text) if text.startswith(("{", "[")) else printable(text))
+    print(escape_json(text) if text.startswith(("{", "[")) else printable(text))
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -101,7 +101,7 @@ class Manifest:
     config_without: list[str] = field(default_factory=list)
     """Keys of the configuration whose secrets were left out."""
     mac: str = ""
-    """The seal of the installation that made it (`mac_of`)."""
+    """The seal of the installation that made it (`compute_mac`)."""
 
     def within(self, folder: str) -> list[ArchiveMember]:
         """Return the files below a folder of the archive."""
@@ -111,14 +111,14 @@ class Manifest:
 MANIFEST_CODEC: Codec[Manifest] = Codec(Manifest)
 
 
-def mac_of(manifest: Manifest, key: bytes) -> str:
+def compute_mac(manifest: Manifest, key: bytes) -> str:
     """Return the seal of a manifest, and so of every file that it lists."""
     return hmac.new(key, MANIFEST_CODEC.to_json(replace(manifest, mac="")).encode(), "sha256").hexdigest()
 
 
-def is_sealed(manifest: Manifest, key: bytes) -> bool:
+def verify_seal(manifest: Manifest, key: bytes) -> bool:
     """Whether this key sealed it."""
-    return bool(key) and hmac.compare_digest(manifest.mac.encode(), mac_of(manifest, key).encode())
+    return bool(key) and hmac.compare_digest(manifest.mac.encode(), compute_mac(manifest, key).encode())
 
 
 def is_plain(name: str) -> bool:
@@ -173,7 +173,7 @@ class Packer:
 
     def finish(self) -> None:
         """Add the manifest, sealed where there is a key."""
-        self._manifest.mac = mac_of(self._manifest, self._key) if self._key else ""
+        self._manifest.mac = compute_mac(self._manifest, self._key) if self._key else ""
         text = MANIFEST_CODEC.to_json(self._manifest).encode()
         self._put(_tar_info(MANIFEST, 0o600, self._manifest.made_at, len(text)), io.BytesIO(text))
 

@@ -30,7 +30,7 @@ from goclaw.program.ops.backup.archive import Manifest, read_archive, registry_f
 from goclaw.program.ops.backup.collect import agent_folders, listed_users
 from goclaw.program.ops.backup.settle import Settled, end_open_work, remember_replaced
 from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, stamp_of, swap
-from goclaw.program.ops.backup.trust import KINDS, hold_back, list_risks, own_key
+from goclaw.program.ops.backup.trust import KINDS, list_risks, read_key, withhold
 
 Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
@@ -127,8 +127,8 @@ class _Restoring:
         manifest = read_archive(file, unpacked)
         _refuse_foreign(file, unpacked, manifest)
         self._check_new_database(unpacked / archive.DATABASE)
-        if not archive.is_sealed(manifest, own_key(self._here.state_dir)):
-            self._hold_back(unpacked, without_config=bool(manifest.config_without and self._loaded.path))
+        if not archive.verify_seal(manifest, read_key(self._here.state_dir)):
+            self._withhold(unpacked, without_config=bool(manifest.config_without and self._loaded.path))
         settled, waiting = self._lay_database(unpacked / archive.DATABASE, manifest)
         self._lay_media(unpacked / archive.MEDIA)
         self._lay_registries(unpacked / archive.REGISTRIES)
@@ -167,7 +167,7 @@ class _Restoring:
         # Now and not at the next start: if it cannot be brought up to date, nothing must change.
         migrate(new)
 
-    def _hold_back(self, unpacked: Path, *, without_config: bool) -> None:
+    def _withhold(self, unpacked: Path, *, without_config: bool) -> None:
         """Ask what is trusted of an archive that is not our own, and take out the rest before anything reads it."""
         for name in _SETTINGS if not self._wanted.settings else (archive.CONFIG,) if without_config else ():
             remove(unpacked / name)  # the present ones stay
@@ -175,7 +175,7 @@ class _Restoring:
         trusted = self._wanted.trust(risks) if risks else ()
         self._left_off = {kind: lines for kind, lines in risks.items() if kind not in trusted}
         self._aside = self.ready.new_folder(self._here.state_dir / "unpacked-off")
-        hold_back(unpacked, self._aside, self._loaded, [kind for kind in KINDS if kind not in trusted])
+        withhold(unpacked, self._aside, self._loaded, [kind for kind in KINDS if kind not in trusted])
 
     def _lay_aside(self) -> Path | None:
         """Make the folder of what stays off ready, if there is anything in it."""
@@ -290,7 +290,7 @@ class _Restoring:
 
     def _leave_config(self, fresh: Path, aside: Path, error: ConfigError) -> None:
         """Keep the configuration here: that of the backup is nothing without what stays off."""
-        self.ready.take_back(fresh)
+        self.ready.withdraw(fresh)
         if not (aside / archive.CONFIG).exists():
             fresh.rename(aside / archive.CONFIG)
         self._notes.append(

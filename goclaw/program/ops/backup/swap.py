@@ -155,7 +155,7 @@ class StagedRestore:
         """Let the place be empty afterwards."""
         self._move(Path(os.path.realpath(place)))
 
-    def take_back(self, fresh: Path) -> None:
+    def withdraw(self, fresh: Path) -> None:
         """Let a place be as it is, although something lies ready for it."""
         self.moves = [move for move in self.moves if move.fresh != fresh]
 

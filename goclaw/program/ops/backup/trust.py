@@ -1,8 +1,8 @@
 """What an archive would run, reach or allow here: all of it stays off until somebody says that the archive is trusted.
 
-`list_risks` finds what is in the unpacked archive and not here already; `hold_back` takes out what is not trusted,
+`list_risks` finds what is in the unpacked archive and not here already; `withhold` takes out what is not trusted,
 before anything of the archive is read as a configuration. Nothing of an archive is imported or started here. An archive
-with this installation's own seal (`archive.mac_of`) needs no yes.
+with this installation's own seal (`archive.compute_mac`) needs no yes.
 """
 
 import json
@@ -67,7 +67,7 @@ _FORGET_FACTS = Statement(delete(daemon_facts).where(daemon_facts.c.name.not_lik
 _KEEP_KEY = insert_into(daemon_facts, "name", "value")
 
 
-def own_key(state_dir: Path, *, make: bool = False) -> bytes:
+def read_key(state_dir: Path, *, make: bool = False) -> bytes:
     """Return the key of this installation's seals, which is in no backup; empty: there is none.
 
     Raises:
@@ -87,7 +87,7 @@ def list_risks(unpacked: Path, here: Loaded) -> dict[str, list[str]]:
         StateError: its database holds what ours never does.
     """
     found: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    old, new = _values(here.path), _values(unpacked / archive.CONFIG)
+    old, new = _read_values(here.path), _read_values(unpacked / archive.CONFIG)
     for kind in KINDS:
         found[kind] += [*_list_files(kind, unpacked, here.config), *_list_keys(kind, new, old)]
     found[ADMINS] += [f"admin {key}" for key in _new_admins(unpacked / archive.USERS, here.config.users_path)]
@@ -98,10 +98,10 @@ def list_risks(unpacked: Path, here: Loaded) -> dict[str, list[str]]:
             found[PROGRAMS].append(f"active schedules: {count:,}")
         if count := run(connection, _RULES()).fetchone()[0]:
             found[ADMINS].append(f"calls that are always allowed: {count:,}")
-    return {kind: [_shown(line) for line in lines] for kind, lines in found.items() if lines}
+    return {kind: [_shorten(line) for line in lines] for kind, lines in found.items() if lines}
 
 
-def hold_back(unpacked: Path, aside: Path, here: Loaded, kinds: Collection[str]) -> None:
+def withhold(unpacked: Path, aside: Path, here: Loaded, kinds: Collection[str]) -> None:
     """Take what is of these kinds out of the unpacked archive; the folder `aside` gets it as it was.
 
     In the configuration the values that are in force here take its place.
@@ -112,12 +112,12 @@ def hold_back(unpacked: Path, aside: Path, here: Loaded, kinds: Collection[str])
             if (unpacked / name).exists():
                 shutil.move(unpacked / name, aside / name)
     if (config := unpacked / archive.CONFIG).exists():
-        old, new = _values(here.path), _values(config)
-        paths = [path for kind in kinds for path in _paths(kind)]
-        kept = merge([_without(new, paths), *(_pick(old, path) for path in paths)])
+        old, new = _read_values(here.path), _read_values(config)
+        paths = [path for kind in kinds for path in _list_paths(kind)]
+        kept = merge([_drop(new, paths), *(_pick(old, path) for path in paths)])
         _rewrite(config, aside, yaml.safe_dump(kept, allow_unicode=True, sort_keys=False), changed=kept != new)
     if ADMINS in kinds and (admins := _new_admins(unpacked / archive.USERS, here.config.users_path)):
-        _take_rank(unpacked / archive.USERS, aside, admins)
+        _demote(unpacked / archive.USERS, aside, admins)
     with closing(sqlite3.connect(unpacked / archive.DATABASE, isolation_level=None)) as connection:
         if PROGRAMS in kinds:
             run(connection, _PAUSE(why="it came with a backup that nobody here confirmed"))
@@ -140,32 +140,32 @@ _FILES: Mapping[str, Mapping[str, str]] = {
 def _list_files(kind: str, unpacked: Path, here: Config) -> Iterator[str]:
     for name, place in _FILES.get(kind, {}).items():
         new, old = unpacked / name, here.state_dir / place
-        if _differs(new, old):
-            yield f"packages to install: {_packages(new)}" if name == archive.PLUGINS else name
+        if _is_other(new, old):
+            yield f"packages to install: {_list_packages(new)}" if name == archive.PLUGINS else name
         elif new.is_dir():
             inner = sorted(path.relative_to(new) for path in new.rglob("*") if path.is_file())
-            yield from (f"{name}/{path}" for path in inner if _differs(new / path, old / path))
+            yield from (f"{name}/{path}" for path in inner if _is_other(new / path, old / path))
 
 
-def _packages(record: Path) -> str:
+def _list_packages(record: Path) -> str:
     try:
         return ", ".join(str(each["source"]) for each in json.loads(record.read_bytes())["plugins"])
     except (ValueError, TypeError, KeyError):
         return "the list cannot be read"
 
 
-def _differs(new: Path, old: Path) -> bool:
+def _is_other(new: Path, old: Path) -> bool:
     return new.is_file() and (not old.is_file() or new.read_bytes() != old.read_bytes())
 
 
 @cache
-def _paths(kind: str) -> tuple[_Path, ...]:
+def _list_paths(kind: str) -> tuple[_Path, ...]:
     if kind == TOKENS:
         return tuple(key.path for key in keys(Config) if is_secret(key.kind))
     return tuple(tuple(dotted.split(".")) for dotted in _SECTIONS[kind])
 
 
-def _values(path: Path | None) -> dict[str, Any]:
+def _read_values(path: Path | None) -> dict[str, Any]:
     """Read a configuration as it is written; one that cannot be read has nothing."""
     try:
         found = parse_yaml(read_text(path, path.name, MAX_FILE_BYTES)).value if path and path.exists() else {}
@@ -175,18 +175,18 @@ def _values(path: Path | None) -> dict[str, Any]:
 
 
 def _list_keys(kind: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
-    for path in _paths(kind):
-        known = dict(_leaves(_pick(old, path)))
-        for loc, value in _leaves(_pick(new, path)):
+    for path in _list_paths(kind):
+        known = dict(_flatten(_pick(old, path)))
+        for loc, value in _flatten(_pick(new, path)):
             if value is not None and known.get(loc, ...) != value:
                 hidden = kind == TOKENS or is_secret(kind_at(Config, loc))
                 yield f"{'.'.join(loc)}: {HIDDEN if hidden else json.dumps(value, ensure_ascii=False)}"
 
 
-def _leaves(value: object, loc: _Path = ()) -> Iterator[tuple[_Path, object]]:
+def _flatten(value: object, loc: _Path = ()) -> Iterator[tuple[_Path, object]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _leaves(inner, (*loc, str(name)))
+            yield from _flatten(inner, (*loc, str(name)))
     elif loc:
         yield loc, value
 
@@ -201,12 +201,12 @@ def _pick(values: Mapping[str, Any], path: _Path) -> dict[str, Any]:
     return {each: inner for each, inner in within.items() if inner}
 
 
-def _without(values: Mapping[str, Any], paths: Collection[_Path]) -> dict[str, Any]:
+def _drop(values: Mapping[str, Any], paths: Collection[_Path]) -> dict[str, Any]:
     kept = {}
     for name, value in values.items():
         below = [path[1:] for path in paths if path[0] in (ANY_NAME, name)]
         if () not in below:
-            kept[name] = _without(value, below) if below and isinstance(value, dict) else value
+            kept[name] = _drop(value, below) if below and isinstance(value, dict) else value
     return kept
 
 
@@ -222,7 +222,7 @@ def _new_admins(new: Path, here: Path) -> list[str]:
     return [key for key in admins(new) if key not in known]
 
 
-def _take_rank(users: Path, aside: Path, admins: Collection[str]) -> None:
+def _demote(users: Path, aside: Path, admins: Collection[str]) -> None:
     said = json.loads(users.read_bytes())
     for key in admins:
         said["users"][key]["roles"] = [role for role in said["users"][key]["roles"] if role != ADMIN]
@@ -235,6 +235,6 @@ def _rewrite(path: Path, aside: Path, text: str, *, changed: bool) -> None:
         path.write_text(text, "utf-8")
 
 
-def _shown(line: str) -> str:
+def _shorten(line: str) -> str:
     shown = reveal(" ".join(mask(line).split()))
     return shown if len(shown) <= _MOST else f"{shown[: _MOST - 1]}…"

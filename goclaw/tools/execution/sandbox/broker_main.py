@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from goclaw.tools.execution.sandbox import landlock, seccomp
-from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, holds_more, more_than
+from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, describe_excess, exceeds
 from goclaw.tools.execution.sandbox.metadata_calls import MetadataCalls, reads_memory
 
 PACKET = 1 << 16
@@ -87,7 +87,7 @@ class _Supervisor:
         if time.monotonic() < self.next_look:
             return b""
         self.next_look = time.monotonic() + LOOK_SECONDS
-        return _MEMORY if holds_more(found, self.memory) else b""
+        return _MEMORY if exceeds(found, self.memory) else b""
 
 
 def main(descriptor: int, *, powerless: bool) -> None:
@@ -267,7 +267,7 @@ def _watch(
             return None
         if watched in ready:
             heard = b"" if ready[watched] & select.POLLHUP else os.read(watched, 1)
-            notes = {_PROCESSES: f"more than {processes} processes", _MEMORY: more_than(memory)}
+            notes = {_PROCESSES: f"more than {processes} processes", _MEMORY: describe_excess(memory)}
             # Without the broker no process counts any more.
             _send(channel, {"note": notes.get(heard, "its broker has ended")})
             return 128 + signal.SIGKILL

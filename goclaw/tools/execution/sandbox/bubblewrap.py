@@ -44,7 +44,7 @@ from goclaw.tools.execution.sandbox.layout import (
     identity,
     refuse_system,
 )
-from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, holds_more, more_than
+from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, describe_excess, exceeds
 from goclaw.tools.execution.sandbox.own_devices import binds, own_devices
 from goclaw.tools.execution.sandbox.scratch import sweep
 
@@ -185,7 +185,7 @@ class BubblewrapProcess:
 
     def _count_memory(self, pids: list[int]) -> str:
         most = self._limits.memory_bytes
-        return more_than(most) if holds_more(pids, most) else ""
+        return describe_excess(most) if exceeds(pids, most) else ""
 
     def close(self) -> None:
         for process in (self._first, self._outer):
