@@ -93,7 +93,7 @@ class Room:
         """
         gateway = await self._bound_gateway()
         shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
-        attachments = tuple(self._keep(file, data) for file, data in (*shown, *files))
+        attachments = tuple(self._store(file, data) for file, data in (*shown, *files))
         return await gateway.accept(
             Inbound(
                 id=f"{NAME}:{message_id or uuid.uuid4().hex}",
@@ -123,7 +123,7 @@ class Room:
             await self._connected.wait()
         return gateway
 
-    def _keep(self, file: Attachment, content: bytes) -> Attachment:
+    def _store(self, file: Attachment, content: bytes) -> Attachment:
         reference = f"file-{len(self._files) + 1}"
         self._files[reference] = content
         return replace(file, ref=reference)

@@ -21,6 +21,7 @@ from goclaw.channels.telegram.markdown_blocks import (
     has_table,
     with_wide_punctuation_outside,
 )
+from goclaw.common.core import redact
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import MASK, known_in, mask_known
 
@@ -144,8 +145,8 @@ def units(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """`text` without what JSON and Telegram cannot carry: lone surrogates and NUL."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")
+    """`text` without what Telegram cannot carry, a terminal would obey, or lets it read differently from what it is."""
+    return redact.printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:

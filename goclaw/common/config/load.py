@@ -76,6 +76,7 @@ def load_config(
     container_secrets: Path = CONTAINER_SECRETS,
     may_be_missing: bool = False,
     packages: bool = True,
+    packaged: Packaged | None = None,
 ) -> Loaded:
     """Read and check the whole configuration, and make its secrets known to `redact`.
 
@@ -83,6 +84,7 @@ def load_config(
     `overrides` are dotted keys with their values, `environ` stands in for the process's environment. With
     `may_be_missing` a named file need not be there either: it is about to be made. Without `packages` what installed
     packages declare is loaded only where the rest is nothing without it: for commands that foreign code must not hold.
+    With `packaged` nothing is loaded: these declarations count, whatever the file names.
 
     Raises:
         ConfigError: with one line for each problem, in `problems`; no line holds a secret.
@@ -97,7 +99,7 @@ def load_config(
     state_dir = _state_dir((*above, *below))
     secrets = (SecretsSource(container_secrets, ours=False), SecretsSource(state_dir / "secrets", ours=True))
     said = (*above, *secrets, *below)
-    config, packaged, sources = _with_packages(state_dir, said, packages=packages)
+    config, packaged, sources = _with_packages(state_dir, said, packaged, packages=packages)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(
             f"{shown_path(file)}: is inside the workspace, where the agent could change it; move one of them"
@@ -171,14 +173,14 @@ def _validate(state_dir: Path, sources: Sequence[SettingsSource]) -> Config:
 
 
 def _with_packages(
-    state_dir: Path, sources: tuple[SettingsSource, ...], *, packages: bool
+    state_dir: Path, sources: tuple[SettingsSource, ...], packaged: Packaged | None, *, packages: bool
 ) -> tuple[Config, Packaged, tuple[SettingsSource, ...]]:
     """Return the configuration with what packages declare below it; what of that cannot be used is left out."""
     if not packages:
         with suppress(ConfigError):
             return _validate(state_dir, sources), Packaged(), sources
     said = _said(sources)
-    packaged = read_packaged(state_dir, said).validate_entries()
+    packaged = (read_packaged(state_dir, said) if packaged is None else packaged).validate_entries()
     for path, why in list(packaged.orphans(said)):
         packaged = replace(packaged, faults={**packaged.faults, format_location(path): why})
         for source in sources:

@@ -208,12 +208,12 @@ def possible_keys(section: str, name: str) -> tuple[Path, ...]:
 def dump_set_values(section: BaseModel) -> dict[str, object]:
     """Turn a section into data as the file would have it, without keys that were not set."""
     said = {name: value for name, value in section if name in section.model_fields_set and value is not None}
-    return {name: _given(value) for name, value in said.items()}
+    return {name: _dump(value) for name, value in said.items()}
 
 
-def _given(value: object) -> object:
+def _dump(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _given(each) for name, each in value.items()}
+        return {name: _dump(each) for name, each in value.items()}
     return dump_set_values(value) if isinstance(value, BaseModel) else value
 
 

@@ -37,6 +37,10 @@ USED_STORE = "used-store"
 """The file that names the Postgres which the folder was used with last; there is none for SQLite."""
 WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
 """The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
+BACKUP_KEY = "backup.key"
+"""The key by which `goclaw restore` knows its own backups again; in none of them."""
+NOT_RESTORED = "not-restored-"
+"""Begins the name of a folder with what a restore left off."""
 SHARED_FILES, SET_ASIDE = "shared-files.json", "set-aside"
 """With Postgres: hashes of the copies of documents, and the folder of edits that do not count."""
 
@@ -96,6 +100,8 @@ STATE_PATHS = (
     StatePath("models", Locality.DERIVED),
     StatePath("logs", Locality.LOCAL, private=True, early=True),
     StatePath(LOCK, Locality.LOCAL),
+    StatePath(f"{BACKUP_KEY}*", Locality.LOCAL),
+    StatePath(f"{NOT_RESTORED}*", Locality.LOCAL, private=True),
     StatePath(LOCKS, Locality.LOCAL),
     StatePath("goclaw.sock*", Locality.LOCAL),
     StatePath("daemon.json*", Locality.LOCAL),

@@ -279,7 +279,7 @@ class ExecSettings(Section):
         "local models. `models.options.<name>.compress_output` overrides this.",
     )
     env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
-    memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
+    memory_mb: int = Field(2_048, ge=64, description="Memory a command may use, all its processes together.")
     processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
     cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
     file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")

@@ -322,5 +322,14 @@ def printable(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text with `?` for lone halves of surrogate pairs, which JSON has, and no database or UTF-8 file."""
+    """Return the text with `?` for lone halves of surrogate pairs, which JSON has, and no database or UTF-8 file.
+
+    Without the character NUL, too: Postgres takes none, and some servers of models end a text there.
+    """
+    text = text.replace("\0", "")
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def escape_json(text: str) -> str:
+    """Return JSON that says the same without anything that a terminal would obey."""
+    return text if text.isascii() and text.isprintable() else _CONTROLS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)

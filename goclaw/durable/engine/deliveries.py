@@ -9,7 +9,7 @@ from goclaw.channels.base import Doubt
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Delivery
 from goclaw.common.core.fencing import Fence
-from goclaw.common.core.redact import mask_known
+from goclaw.common.core.redact import mask_known, printable
 from goclaw.durable.store.database import Database, Row, Statement
 from goclaw.durable.store.schema import deliveries
 
@@ -109,10 +109,12 @@ def progress_of(row: Row, database: Database, fence: Fence | None) -> DeliveryPr
 def mask(delivery: Delivery) -> Delivery:
     """Return the delivery without the daemon's secrets in its visible parts: its text, file name and buttons.
 
+    Names and buttons also lose what lets them read differently from what they are (`exe.jpg` backwards).
+
     A channel that renders Markdown masks its final output once more.
     """
-    text, name = mask_known(delivery.text), mask_known(delivery.media_name)
-    labels = [mask_known(choice.label) for choice in delivery.choices]
+    text, name = mask_known(delivery.text), mask_known(printable(delivery.media_name))
+    labels = [mask_known(printable(choice.label)) for choice in delivery.choices]
     if text == delivery.text and name == delivery.media_name and labels == [each.label for each in delivery.choices]:
         return delivery
     choices = tuple(replace(choice, label=label) for choice, label in zip(delivery.choices, labels, strict=True))

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +20,10 @@ from goclaw.program.ops.backup import archive
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.backup.restore import Restored, RestoreSelection, restore
 from goclaw.program.ops.backup.settle import moment
+from goclaw.program.ops.backup.trust import KINDS
+
+MOST_SHOWN = 20
+"""Lines of one kind that are shown of a backup."""
 
 
 def backup(
@@ -84,25 +88,68 @@ def restore_(
     outside: Annotated[
         bool, typer.Option("--outside", help="Also write to places outside the state folder that only FILE names.")
     ] = False,
+    trust: Annotated[
+        str, typer.Option(help=f"What FILE may bring though another installation made it: all, or {','.join(KINDS)}.")
+    ] = "",
 ) -> None:
     """Restore everything from a backup.
 
-    No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing.
+    No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing. Of a
+    backup that was made elsewhere, what could run, reach out or give rights is shown, and stays off without a yes.
     """
+    trusted = _parse_kinds(trust)
     if state_dir is not None:
         os.environ["GOCLAW_STATE_DIR"] = str(state_dir.expanduser().absolute())
     loaded, given = load(context), options(context)
 
     def reload(config: Path, secrets: Path) -> Config:
         folder = secrets if secrets.is_dir() else CONTAINER_SECRETS
-        return load_config(config, overrides=given.overrides, container_secrets=folder).config
+        return load_config(config, overrides=given.overrides, container_secrets=folder, packaged=loaded.packaged).config
 
-    wanted = RestoreSelection(settings=not keep_settings, workspace=workspace, outside=outside)
+    wanted = RestoreSelection(
+        settings=not keep_settings,
+        workspace=workspace,
+        outside=outside,
+        trust=(lambda _: trusted) if trusted else _ask,
+    )
     done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
-    for note in done.notes:
+    for note in (*done.notes, *_list_left_off(done, file)):
         print_message(f"note: {note}")
     start = f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"
     show("\n".join([*_restored_lines(done), f"Start it with `{start}`."]))
+
+
+def _parse_kinds(words: str) -> Collection[str]:
+    """Return the kinds of `--trust`. Raises BadParameter."""
+    given = {word.strip() for word in words.split(",") if word.strip()}
+    if odd := sorted(given - {"all", *KINDS}):
+        raise typer.BadParameter(f"{odd[0]!r} is none of these: all, {', '.join(KINDS)}", param_hint="--trust")
+    return KINDS if "all" in given else given
+
+
+def _ask(risks: Mapping[str, Sequence[str]]) -> Collection[str]:
+    """Show what a foreign archive brings and ask for each kind; without a terminal nothing is trusted."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return ()
+    show("This backup was not made by this installation; it may come from anybody. It brings:")
+    show("\n".join(f"  {kind if not number else '':<10}{line}" for kind, number, line in _tabulate(risks)))
+    return [kind for kind in risks if typer.confirm(f"Restore the {kind}, too?")]
+
+
+def _tabulate(risks: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int, str]]:
+    for kind, lines in risks.items():
+        more = [f"… and {len(lines) - MOST_SHOWN:,} more"] if len(lines) > MOST_SHOWN else []
+        yield from ((kind, number, line) for number, line in enumerate([*lines[:MOST_SHOWN], *more]))
+
+
+def _list_left_off(done: Restored, file: Path) -> Iterator[str]:
+    for kind, lines in done.left_off.items():
+        yield f"{kind} stay off: {'; '.join(line for _, _, line in _tabulate({kind: lines}))}"
+    if done.left_off:
+        words = ",".join(done.left_off)
+        yield f"to turn them on, if you trust the backup, run `goclaw restore {file} --trust {words}` before the start"
+    if done.left_off_in:
+        yield f"what stays off is kept in {done.left_off_in}"
 
 
 def _restored_lines(done: Restored) -> list[str]:

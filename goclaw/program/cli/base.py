@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask, printable
+from goclaw.common.core.redact import escape_json, mask, printable
 from goclaw.common.health.journald import ERROR, INFO, is_journal, with_priority
 from goclaw.errors import ConfigError
 
@@ -42,8 +42,11 @@ def print_message(line: str, priority: int = INFO) -> None:
 
 
 def show(text: str) -> None:
-    """Print what others wrote; a terminal must not obey it, a pipe gets it as it is."""
-    print(printable(text) if sys.stdout.isatty() else text)
+    """Print what others wrote: no terminal must obey it, not at the end of a pipe either (`| less -R`).
+
+    What begins like JSON keeps all its characters, in JSON's own writing.
+    """
+    print(escape_json(text) if text.startswith(("{", "[")) else printable(text))
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -77,7 +77,7 @@ def list_(context: typer.Context, as_json: Annotated[bool, typer.Option("--json"
     found = asyncio.run(_sessions(load(context).config))
     with _enough_is_enough():
         if as_json:
-            print(orjson.dumps(mask_json(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
+            show_text(orjson.dumps(mask_json(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
             return
         width = max((len(info.key) for info in found), default=0)
         for info in found:

@@ -40,6 +40,15 @@ MAX_REQUESTS = 1_000
 """Requests whose method is remembered until they are answered."""
 MAX_SALVAGED = 300
 """Entries or parts of one odd answer that are read one by one, which takes some 30 µs each."""
+MAX_NESTING = 100
+"""Levels of a reply that are kept; the library's parser gives up at 200, and no tool has a tenth of that."""
+TOO_DEEP = "[nested too deep]"
+"""Stands for what is below."""
+_OUTER_ID = re.compile(
+    rb'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\b'
+    rb'|"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
+)
+"""The request's number at the beginning or the end of a reply."""
 MAX_SHOWN = 4_000
 """Characters of a part that cannot be read which the model gets all the same."""
 _LONE_SURROGATE = re.compile(
@@ -213,12 +222,37 @@ def _reply_in(error: ValidationError) -> SessionMessage | None:
                 )
             except ValidationError as second:
                 is_broken = any(each["type"] == "json_invalid" for each in second.errors(include_url=False))
-                return None if is_broken else _reply_in(second)
+                return _deep_reply_in(text) if is_broken else _reply_in(second)
         if isinstance(raw, dict) and isinstance(raw.get("id"), int | str) and raw.keys() & {"result", "error"}:
             said = shorten(json.dumps(raw.get("result", raw.get("error")), ensure_ascii=False))
             data = types.ErrorData(code=types.PARSE_ERROR, message=said, data=UNREADABLE)
             return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=raw["id"], error=data))
     return None
+
+
+def _deep_reply_in(text: bytes) -> SessionMessage | None:
+    """Return a reply that is nested deeper than the library reads, cut off there, or as an error of its call."""
+    try:
+        cut = json.dumps(_cut_deep(json.loads(text), MAX_NESTING))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(cut, by_name=False))
+    except RecursionError:  # a thousand levels
+        if found := _OUTER_ID.search(text):
+            said = f"its answer is nested deeper than {MAX_NESTING} levels"
+            data = types.ErrorData(code=types.PARSE_ERROR, message=said, data=UNREADABLE)
+            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=data))
+    except ValueError:
+        pass  # it is no JSON, or no reply
+    return None
+
+
+def _cut_deep(value: Any, levels: int) -> Any:
+    if not isinstance(value, dict | list):
+        return value
+    if not levels:
+        return TOO_DEEP
+    if isinstance(value, list):
+        return [_cut_deep(each, levels - 1) for each in value]
+    return {name: _cut_deep(each, levels - 1) for name, each in value.items()}
 
 
 def _as_text(method: str, part: Any) -> Mapping[str, Any]:

@@ -300,6 +300,15 @@ def test_half_a_million_marks_are_looked_through_once(mark: str) -> None:
     assert escape(line) == line
 
 
+def test_nothing_is_sent_that_a_terminal_obeys_or_that_reads_backwards() -> None:
+    """A client on a terminal shows a chat, too, and people copy out of one."""
+    for make in (render, plain):
+        (message,) = make(
+            "open \x1b]0;owned\x07\x1b[31m\u202egpj.exe\u2066\x00\x9b, \U0001f600 \ud83d\ude00 and Kö\tln"
+        )
+        assert message.text == "open gpj.exe, \U0001f600 \U0001f600 and Kö\tln"
+
+
 KEY = "sk-LK8957-a413c09d77be2f01"
 
 

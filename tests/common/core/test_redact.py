@@ -151,3 +151,4 @@ def test_half_a_secret_at_a_cut_is_masked() -> None:
 def test_a_text_with_half_a_character_can_be_stored() -> None:
     assert storable("a\ud800b \U0001f600") == "a?b \U0001f600"
     assert storable("plain") == "plain"
+    assert storable("a\0b") == "ab"

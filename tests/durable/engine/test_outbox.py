@@ -144,6 +144,15 @@ async def test_no_channel_is_given_a_secret_to_show(post: Post) -> None:
     assert arrived.choices[0].answer == "a"
 
 
+async def test_the_names_of_files_and_buttons_read_as_what_they_are(post: Post) -> None:
+    shown = Delivery("1", Address("wire", "c"), "look", media_name="photo\u202egpj.exe\x1b[2J")
+    async with post.open() as outbox:
+        await outbox.promise(replace(shown, choices=(Choice("\u202eyes\x1b[2J", "q", "a"),)))
+        assert await outbox.flush(20)
+        (arrived,) = post.wire.arrived
+    assert (arrived.media_name, arrived.choices[0].label) == ("photogpj.exe", "yes")
+
+
 async def test_a_chat_in_trouble_holds_up_no_other_and_its_channel_is_told_what_waits(post: Post) -> None:
     post.wire.gates["slow"] = asyncio.Event()
     async with post.open() as outbox:

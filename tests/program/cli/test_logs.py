@@ -100,6 +100,16 @@ def test_a_terminal_gets_lines_to_read_and_nothing_that_steers_it(
     assert trace == ["    Tr", "    Oops"]
 
 
+def test_a_pipe_gets_the_same_records_and_nothing_that_steers_a_terminal(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "turn \u202egpj \x9b31m"
+    log.write_text(json.dumps({"event": words}, ensure_ascii=False) + "\nno record \x1b[2J\n")
+    assert run(["logs"]) == 0
+    record, other = capsys.readouterr().out.splitlines()
+    assert json.loads(record) == {"event": words} and record.isascii() and other == "no record "
+
+
 def test_without_a_log_it_says_so(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs"]) == 1
     assert str(log) in capsys.readouterr().err

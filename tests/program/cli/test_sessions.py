@@ -55,6 +55,21 @@ def test_sessions_are_listed_latest_first(state: Path, capsys: pytest.CaptureFix
     assert [(info["key"], info["messages"]) for info in listed] == [("tui:me", 1), ("telegram:5", 10)]
 
 
+def test_nothing_that_a_terminal_obeys_leaves_through_a_pipe(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "open \x1b]0;owned\x07 \u202egpj.exe \x9b31m red"
+
+    async def hostile(story: Story) -> None:
+        await story.turn("tui:me", "b:1", 1_750_000_200.0, UserMessage(text))
+
+    tell(state, hostile)
+    for words in (["list"], ["list", "--json"], ["show", "tui:me"], ["show", "tui:me", "--json"]):
+        assert run(["sessions", *words]) == 0
+        shown = capsys.readouterr().out
+        assert "open" in shown and not set(shown) & {"\x1b", "\x07", "\x9b", "\u202e"}, words
+        if "--json" in words:
+            assert "\\u202e" in shown and json.loads(shown if "list" in words else shown.splitlines()[-1])
+
+
 def test_what_the_model_is_shown_and_everything(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tell(state, two_sessions)
     assert run(["sessions", "show", "telegram:5"]) == 0

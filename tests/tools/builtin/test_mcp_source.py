@@ -252,6 +252,18 @@ async def test_a_tool_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path,
         assert bench.faults["mcp.servers.odd: odd"].startswith(f"is left out: {fault}")
 
 
+@pytest.mark.parametrize("levels", [100, 400])
+async def test_a_schema_without_a_bottom_costs_that_tool_alone(tmp_path: Path, levels: int) -> None:
+    """The library's parser gives up at 200 levels, two to an object in an object: the server stayed "connecting"."""
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    tools = listing(tmp_path, {"name": "first"}, {"name": "deep", "inputSchema": schema}, {"name": "last"})
+    async with bench_with(tmp_path, {"odd": misbehaving(tools)}) as bench:
+        assert tools_of(bench).keys() - OWN == {"mcp__odd__first", "mcp__odd__last"}
+        assert "nested deeper than 12 levels" in bench.faults["mcp.servers.odd: deep"]
+
+
 async def test_a_list_without_an_end_has_one(tmp_path: Path) -> None:
     async with bench_with(tmp_path, {"odd": misbehaving("", "endless")}) as bench:
         assert len(tools_of(bench)) == 202 and "longer than 200" in bench.faults["mcp.servers.odd"]

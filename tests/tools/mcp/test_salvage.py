@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from goclaw.tools.mcp.salvage import MAX_SALVAGED, Salvage, whole_characters
 from tests.tools.builtin.mcp_support import bench_with, tools_of
@@ -76,6 +77,21 @@ async def test_over_http_an_odd_part_costs_no_more_than_that_part(tmp_path: Path
         assert (await bench.call("mcp__remote__mixed")).content.endswith("the ticket is 42")
         plain = await bench.call("mcp__remote__plain")
         assert plain.is_error and "timed out" not in plain.content
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_reply_that_nothing_reads_is_an_error_of_its_call(last: bool) -> None:
+    """Ten thousand levels, in either order: else whoever asked would wait for an answer until the time is over."""
+    deep = b'{"a":' * 10_000 + b'{"id":3}' + b"}" * 10_000
+    number = b'"id":7'
+    line = (
+        b'{"jsonrpc":"2.0",' + (b'"result":' + deep + b"," + number if last else number + b',"result":' + deep) + b"}"
+    )
+    with pytest.raises(ValidationError) as fault:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    message = Salvage(lambda: "2025-11-25").read(fault.value)
+    assert isinstance(message, SessionMessage) and isinstance(message.message, types.JSONRPCError)
+    assert message.message.id == 7 and "nested deeper" in message.message.error.message
 
 
 @given(st.text(st.sampled_from('\\ud83Dde00 x"')))

@@ -97,8 +97,8 @@ async def refuse(ctx: ToolContext) -> str:
 
 @tool(side_effect=SideEffect.READ_ONLY)
 async def list_files(ctx: ToolContext) -> str:
-    """List a file whose name is no UTF-8."""
-    return "name \udce9.txt"
+    """List a file whose name is no UTF-8, as `find -print0` does."""
+    return "name \udce9.txt\0"
 
 
 ALL = [list_files, echo, break_down, hang, give_up, post, change, reach, refuse]

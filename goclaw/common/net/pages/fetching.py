@@ -8,6 +8,8 @@ import codecs
 import re
 import zlib
 from collections.abc import Mapping
+from unicodedata import normalize
+from urllib.parse import unquote_plus
 
 import aiohttp
 from aiohttp import hdrs
@@ -21,6 +23,8 @@ from goclaw.errors import ConfigError, ToolError
 
 MAX_HOPS = 10
 """Redirects; browsers follow 20, honest sites need three."""
+MAX_DECODED = 3
+"""Times that `%2541` is decoded in the search for secrets: `URL` does it once, and servers once or twice."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HEADERS: Mapping[str, str] = {
     hdrs.USER_AGENT: f"GoClaw/{__version__} (fetches a page for its user)",
@@ -75,17 +79,27 @@ def _parse(address: str) -> URL:
     text = address.strip()
     if not text.isprintable() or " " in text:
         raise ToolError("refused: an address has no spaces, line breaks or control characters; write them as %20")
-    if mask_known(text) != text:
-        raise ToolError("refused: the address holds a secret of this installation")
+    _refuse_secrets(text)
     try:
         return URL(text).with_fragment(None)
     except ValueError:
         raise ToolError(f"{text[:100]!r} is no address; it should look like https://example.com/page") from None
 
 
+def _refuse_secrets(address: str) -> None:
+    """Refuse an address that holds a secret as it is written, as a server may read it, or as a host's name is sent."""
+    form = address
+    for _ in range(MAX_DECODED + 1):
+        for sent in (form, normalize("NFKC", form)):
+            if mask_known(sent) != sent:
+                raise ToolError("refused: the address holds a secret of this installation")
+        form = unquote_plus(form)
+
+
 async def _follow(guard: UrlGuard, client: aiohttp.ClientSession, url: URL, most: int) -> Fetched:
     for _ in range(MAX_HOPS + 1):
         guard.check_url(url)
+        _refuse_secrets(str(url))
         async with client.get(url, allow_redirects=False, headers=HEADERS) as response:
             location = response.headers.get(hdrs.LOCATION)
             if response.status not in REDIRECTS or not location:

@@ -7,6 +7,7 @@ belong afterwards `restore`'s.
 
 import gzip
 import hashlib
+import hmac
 import io
 import os
 import shutil
@@ -16,7 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
@@ -99,6 +100,8 @@ class Manifest:
     """Folders below `workspaces`, each with the key of the user whose own workspace it is."""
     config_without: list[str] = field(default_factory=list)
     """Keys of the configuration whose secrets were left out."""
+    mac: str = ""
+    """The seal of the installation that made it (`compute_mac`)."""
 
     def within(self, folder: str) -> list[ArchiveMember]:
         """Return the files below a folder of the archive."""
@@ -106,6 +109,16 @@ class Manifest:
 
 
 MANIFEST_CODEC: Codec[Manifest] = Codec(Manifest)
+
+
+def compute_mac(manifest: Manifest, key: bytes) -> str:
+    """Return the seal of a manifest, and so of every file that it lists."""
+    return hmac.new(key, MANIFEST_CODEC.to_json(replace(manifest, mac="")).encode(), "sha256").hexdigest()
+
+
+def verify_seal(manifest: Manifest, key: bytes) -> bool:
+    """Whether this key sealed it."""
+    return bool(key) and hmac.compare_digest(manifest.mac.encode(), compute_mac(manifest, key).encode())
 
 
 def is_plain(name: str) -> bool:
@@ -121,10 +134,11 @@ def as_text(name: str) -> str:
 class Packer:
     """Writes one archive. Made by `pack`."""
 
-    def __init__(self, tar: tarfile.TarFile, manifest: Manifest, spool_folder: Path) -> None:
+    def __init__(self, tar: tarfile.TarFile, manifest: Manifest, spool_folder: Path, key: bytes) -> None:
         self._tar = tar
         self._manifest = manifest
         self._spool_folder = spool_folder
+        self._key = key
 
     def add(self, name: str, source: BinaryIO, mode: int, mtime: float, most: int = sys.maxsize) -> str:
         """Add a file of at most `most` bytes and return its hash.
@@ -158,7 +172,8 @@ class Packer:
         self._put(info)
 
     def finish(self) -> None:
-        """Add the manifest."""
+        """Add the manifest, sealed where there is a key."""
+        self._manifest.mac = compute_mac(self._manifest, self._key) if self._key else ""
         text = MANIFEST_CODEC.to_json(self._manifest).encode()
         self._put(_tar_info(MANIFEST, 0o600, self._manifest.made_at, len(text)), io.BytesIO(text))
 
@@ -169,7 +184,7 @@ class Packer:
 
 
 @contextmanager
-def pack(path: Path, manifest: Manifest) -> Iterator[Packer]:
+def pack(path: Path, manifest: Manifest, key: bytes = b"") -> Iterator[Packer]:
     """Write a new archive (mode 0600) at `path`; it is whole and on the disk when the block has ended.
 
     Raises:
@@ -181,7 +196,7 @@ def pack(path: Path, manifest: Manifest) -> Iterator[Packer]:
             gzip.GzipFile("", "wb", COMPRESSION, file, manifest.made_at) as zipped,
             tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
-            packer = Packer(tar, manifest, path.parent)
+            packer = Packer(tar, manifest, path.parent, key)
             yield packer
             packer.finish()
         file.flush()

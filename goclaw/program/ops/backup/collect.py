@@ -29,6 +29,7 @@ from goclaw.errors import ConfigError, StateError
 from goclaw.program.ops.backup import archive
 from goclaw.program.ops.backup.archive import Manifest, Packer, as_text, pack, read_archive, registry_file
 from goclaw.program.ops.backup.swap import is_ours
+from goclaw.program.ops.backup.trust import read_key
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
@@ -105,7 +106,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as folder:
             copy, packed = Path(folder, archive.DATABASE), Path(folder, "archive")
             manifest = Manifest(clock.now(), _copy_database(loaded.config, copy))
-            with pack(packed, manifest) as packer:
+            with pack(packed, manifest, read_key(loaded.config.state_dir, make=True)) as packer:
                 collection = _Collection(loaded, packer, manifest, notes)
                 packer.add_path(archive.DATABASE, copy)
                 # After the database: whatever it refers to was on the disk before.

@@ -7,12 +7,12 @@ caller allows: a backup may be of any origin.
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
-from goclaw.common.config.state import open_state
+from goclaw.common.config.state import NOT_RESTORED, open_state
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.files import lies_inside
@@ -29,10 +29,19 @@ from goclaw.program.ops.backup import archive
 from goclaw.program.ops.backup.archive import Manifest, read_archive, registry_file
 from goclaw.program.ops.backup.collect import agent_folders, listed_users
 from goclaw.program.ops.backup.settle import Settled, end_open_work, remember_replaced
-from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
+from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, stamp_of, swap
+from goclaw.program.ops.backup.trust import KINDS, list_risks, read_key, withhold
 
 Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
+
+
+_SETTINGS = (archive.CONFIG, archive.USERS, archive.SECRETS, archive.TOOLS, archive.PLUGINS)
+
+
+def trust_nothing(risks: Mapping[str, Sequence[str]]) -> Collection[str]:
+    """Trust no kind of a foreign archive."""
+    return ()
 
 
 @record
@@ -44,6 +53,8 @@ class RestoreSelection:
     workspace: bool = True
     outside: bool = False
     """Also places outside the state folder that only the backup names."""
+    trust: Callable[[Mapping[str, Sequence[str]]], Collection[str]] = trust_nothing
+    """From what a foreign archive has of each kind (`trust.list_risks`) to the kinds that are trusted."""
 
 
 @record
@@ -61,6 +72,10 @@ class Restored:
     kept: Sequence[Path]
     """Folders that contain the replaced data, under names with `mark` in them."""
     mark: str
+    left_off: Mapping[str, Sequence[str]]
+    """What the archive has and is not in force, by kind."""
+    left_off_in: Path | None
+    """The folder that keeps it."""
 
 
 def restore(loaded: Loaded, file: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
@@ -102,12 +117,18 @@ class _Restoring:
         self._rows = self._replaced_rows = Path()
         """The database that is restored, where it goes into Postgres, and a copy of what it replaces there."""
         self._notes: list[str] = []
+        self._left_off: dict[str, list[str]] = {}
+        self._aside: Path | None = None
+        """The folder of what stays off, until it is laid ready."""
 
     def run(self, file: Path) -> Restored:
         """Check everything, lay it ready, then swap."""
         unpacked = self.ready.new_folder(self._here.state_dir / "unpacked")
         manifest = read_archive(file, unpacked)
         _refuse_foreign(file, unpacked, manifest)
+        self._check_new_database(unpacked / archive.DATABASE)
+        if not archive.verify_seal(manifest, read_key(self._here.state_dir)):
+            self._withhold(unpacked, without_config=bool(manifest.config_without and self._loaded.path))
         settled, waiting = self._lay_database(unpacked / archive.DATABASE, manifest)
         self._lay_media(unpacked / archive.MEDIA)
         self._lay_registries(unpacked / archive.REGISTRIES)
@@ -122,13 +143,47 @@ class _Restoring:
             self._notes.append("configuration, users.json and secrets stay unchanged")
         if self._wanted.workspace:
             self._lay_workspaces(unpacked, manifest, future, users)
+        kept = self._lay_aside()
         if isinstance(place := self._here.store_place, PostgresPlace):
             # One transaction, and before the files: a restore that is killed between the two is run once more.
             self._replace_rows(place)
         swap(self._here.state_dir, self.ready.moves)
+        folders, mark = self.ready.list_replaced_folders(), self.ready.mark
         return Restored(
-            manifest, self._parts, self._notes, settled, waiting, self.ready.list_replaced_folders(), self.ready.mark
+            manifest,
+            self._parts,
+            self._notes,
+            settled,
+            waiting,
+            folders,
+            mark,
+            left_off=self._left_off,
+            left_off_in=kept,
         )
+
+    def _check_new_database(self, new: Path) -> None:
+        new.chmod(0o600)
+        check_database(new)
+        # Now and not at the next start: if it cannot be brought up to date, nothing must change.
+        migrate(new)
+
+    def _withhold(self, unpacked: Path, *, without_config: bool) -> None:
+        """Ask what is trusted of an archive that is not our own, and take out the rest before anything reads it."""
+        for name in _SETTINGS if not self._wanted.settings else (archive.CONFIG,) if without_config else ():
+            remove(unpacked / name)  # the present ones stay
+        risks = list_risks(unpacked, self._loaded)
+        trusted = self._wanted.trust(risks) if risks else ()
+        self._left_off = {kind: lines for kind, lines in risks.items() if kind not in trusted}
+        self._aside = self.ready.new_folder(self._here.state_dir / "unpacked-off")
+        withhold(unpacked, self._aside, self._loaded, [kind for kind in KINDS if kind not in trusted])
+
+    def _lay_aside(self) -> Path | None:
+        """Make the folder of what stays off ready, if there is anything in it."""
+        if self._aside is None or not any(self._aside.iterdir()):
+            return None
+        place = self._here.state_dir / f"{NOT_RESTORED}{stamp_of(self._now)}"
+        self.ready.put(self._aside, place)
+        return place
 
     def _lay_database(self, new: Path, manifest: Manifest) -> tuple[Settled, int | None]:
         old, index = self._here.database_path, self._here.state_dir / "memory.db"
@@ -137,10 +192,6 @@ class _Restoring:
             old = new.parent / "replaced.db"  # not there where Postgres has nothing yet
             if postgres().exists(place):
                 postgres().copy_to_file(place, old)
-        new.chmod(0o600)
-        check_database(new)
-        # Now and not at the next start: if it cannot be brought up to date, nothing must change.
-        migrate(new)
         try:
             settled = end_open_work(new, manifest.made_at, self._now)
             waiting = remember_replaced(new, old, self._now)
@@ -215,6 +266,9 @@ class _Restoring:
         try:
             future = self._reload(fresh, unpacked / archive.SECRETS)
         except ConfigError as error:
+            if self._left_off and self._aside:
+                self._leave_config(fresh, self._aside, error)
+                return self._here
             hint = "the configuration in the backup cannot be used here; `--keep-settings` restores the rest"
             raise ConfigError(*error.problems, hint) from error
         if os.path.realpath(future.state_dir) != os.path.realpath(self._here.state_dir):
@@ -233,6 +287,15 @@ class _Restoring:
                 f"secrets: {archive.CONFIG} came without {without}; put them in the environment or in `secrets/`"
             )
         return future
+
+    def _leave_config(self, fresh: Path, aside: Path, error: ConfigError) -> None:
+        """Keep the configuration here: that of the backup is nothing without what stays off."""
+        self.ready.withdraw(fresh)
+        if not (aside / archive.CONFIG).exists():
+            fresh.rename(aside / archive.CONFIG)
+        self._notes.append(
+            f"{archive.CONFIG} stays unchanged: without what stays off it has a fault: {error.problems[0]}"
+        )
 
     def _lay_users(self, new: Path, future: Config) -> Path:
         """Make users.json ready; return the path of the one that will be in force."""

@@ -155,6 +155,10 @@ class StagedRestore:
         """Let the place be empty afterwards."""
         self._move(Path(os.path.realpath(place)))
 
+    def withdraw(self, fresh: Path) -> None:
+        """Let a place be as it is, although something lies ready for it."""
+        self.moves = [move for move in self.moves if move.fresh != fresh]
+
     def list_replaced_folders(self) -> list[Path]:
         """Return the folders that hold the replaced entries now, under a name with `mark` in it."""
         asides = [move.aside for move in self.moves if os.path.lexists(move.aside)]

@@ -24,10 +24,12 @@ import resource
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from goclaw.tools.execution.sandbox import landlock, seccomp
+from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, describe_excess, exceeds
 from goclaw.tools.execution.sandbox.metadata_calls import MetadataCalls, reads_memory
 
 PACKET = 1 << 16
@@ -57,6 +59,8 @@ _TICK = 0.02
 _REAP_EVERY = 100
 """Milliseconds between two collections of ended orphans."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+_PROCESSES, _MEMORY = b"p", b"m"
+"""What a supervisor is told that its command has too many, or too much, of."""
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h, version 3: two words per set
 
@@ -69,9 +73,21 @@ class _Supervisor:
     No pipe: a command may open its supervisor's pipes in /proc, and could take the alarm out of it.
     """
 
-    def __init__(self, alarm: socket.socket, processes: int) -> None:
+    def __init__(self, alarm: socket.socket, memory: int, processes: int) -> None:
         self.alarm = alarm
+        self.memory = memory
         self.processes = processes
+        self.next_look = time.monotonic() + LOOK_SECONDS
+
+    def find_excess(self, pid: int) -> bytes:
+        """Return what the command below the supervisor `pid` has too much of, as the supervisor is told."""
+        found = descendants(pid, most=self.processes + 1)
+        if len(found) > self.processes:
+            return _PROCESSES
+        if time.monotonic() < self.next_look:
+            return b""
+        self.next_look = time.monotonic() + LOOK_SECONDS
+        return _MEMORY if exceeds(found, self.memory) else b""
 
 
 def main(descriptor: int, *, powerless: bool) -> None:
@@ -125,7 +141,7 @@ def _start(
         for mine in (control, alarm, *(other.alarm for other in supervisors.values())):
             mine.close()
         _supervise(request, watched.detach(), report, (stdin, output, errors))
-    supervisors[pid] = _Supervisor(alarm, request["limits"][2])
+    supervisors[pid] = _Supervisor(alarm, request["limits"][1], request["limits"][2])
     watched.close()
 
 
@@ -140,7 +156,7 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
 
 
 def _reap(supervisors: dict[int, _Supervisor]) -> bool:
-    """Forget supervisors that ended, alarm those with too many processes, end orphaned processes.
+    """Forget supervisors that ended, alarm those with too many processes or too much memory, end orphaned processes.
 
     Returns whether a child is left: a supervisor, or a leftover of a killed one, which may fork meanwhile.
     """
@@ -148,9 +164,9 @@ def _reap(supervisors: dict[int, _Supervisor]) -> bool:
     for pid in ended.keys() & supervisors.keys():
         supervisors.pop(pid).alarm.close()
     for pid, supervisor in supervisors.items():
-        if len(descendants(pid, most=supervisor.processes + 1)) > supervisor.processes:
+        if excess := supervisor.find_excess(pid):
             try:
-                supervisor.alarm.send(b"!")
+                supervisor.alarm.send(excess)
             except OSError:
                 pass  # it is just ending, or has heard it often enough
     for pid in children_of(os.getpid()):
@@ -238,7 +254,7 @@ def _run(request: _Request, restrict: _Restrict, watched: int, channel: socket.s
 def _watch(
     pid: int, watched: int, channel: socket.socket, limits: list[int], calls: MetadataCalls | None
 ) -> int | None:
-    cpu_seconds, _, processes, _ = limits
+    cpu_seconds, memory, processes, _ = limits
     waiting = select.poll()
     for descriptor in (os.pidfd_open(pid), watched, channel.fileno(), *((calls.listener,) if calls else ())):
         waiting.register(descriptor, select.POLLIN)
@@ -250,9 +266,10 @@ def _watch(
         if channel.fileno() in ready:
             return None
         if watched in ready:
-            counted = not ready[watched] & select.POLLHUP
+            heard = b"" if ready[watched] & select.POLLHUP else os.read(watched, 1)
+            notes = {_PROCESSES: f"more than {processes} processes", _MEMORY: describe_excess(memory)}
             # Without the broker no process counts any more.
-            _send(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
+            _send(channel, {"note": notes.get(heard, "its broker has ended")})
             return 128 + signal.SIGKILL
         usage = resource.getrusage(resource.RUSAGE_SELF)
         if usage.ru_utime + usage.ru_stime > cpu_seconds:

@@ -13,7 +13,7 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -44,6 +44,7 @@ from goclaw.tools.execution.sandbox.layout import (
     identity,
     refuse_system,
 )
+from goclaw.tools.execution.sandbox.memory import LOOK_SECONDS, describe_excess, exceeds
 from goclaw.tools.execution.sandbox.own_devices import binds, own_devices
 from goclaw.tools.execution.sandbox.scratch import sweep
 
@@ -158,21 +159,33 @@ class BubblewrapProcess:
         self._gone.set()
 
     async def count_beside(self, stack: AsyncExitStack) -> None:
-        """Have the command's processes counted until `stack` is left, where the kernel does not: for root."""
+        """Have what the kernel does not bound counted until `stack` is left: memory and, for root, processes."""
         if os.geteuid() == 0:
-            await stack.enter_async_context(background(self.count(), "count of a command's processes"))
+            await stack.enter_async_context(
+                background(self.count(_COUNT_EVERY, self._count_processes), "count of a command's processes")
+            )
+        await stack.enter_async_context(
+            background(self.count(LOOK_SECONDS, self._count_memory), "count of a command's memory")
+        )
 
-    async def count(self) -> None:
-        """End the command when it has too many processes. The kernel does not apply its limit to root."""
-        most = self._limits.processes
-        while True:
-            await asyncio.sleep(_COUNT_EVERY)
-            if len(broker_main.descendants(self._first_pid, most + 1)) > most:
-                self._note = f"more than {most} processes"
+    async def count(self, seconds: float, excess: Callable[[list[int]], str]) -> None:
+        """End the command when it has too much of something; the reason is what `excess` says of its processes."""
+        while not self._note:
+            await asyncio.sleep(seconds)
+            if note := excess(broker_main.descendants(self._first_pid, self._limits.processes + 1)):
+                self._note = note
                 self._code = 128 + signal.SIGKILL
                 self._help_to_die()
                 await self.kill()
-                return
+
+    def _count_processes(self, pids: list[int]) -> str:
+        """The kernel does not apply its limit to root."""
+        most = self._limits.processes
+        return f"more than {most} processes" if len(pids) > most else ""
+
+    def _count_memory(self, pids: list[int]) -> str:
+        most = self._limits.memory_bytes
+        return describe_excess(most) if exceeds(pids, most) else ""
 
     def close(self) -> None:
         for process in (self._first, self._outer):

@@ -117,6 +117,57 @@ async def test_an_address_that_would_carry_a_secret_away_is_refused(site: Site) 
     assert site.heard == []
 
 
+_SECRET = "fetch-Canary-4711-secret"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("/%66etch-Canary-4711-secret", "/%2566etch-Canary-4711-secret", "/%252566etch%252dCanary-4711-secret"),
+        *(
+            "/page?q=fetch%2DCanary%2d4711%2Dsecret",
+            "/page?fetch%252DCanary-4711-secret=1",
+            "/fetch-x/../%66etch-Canary-4711-secret",
+        ),
+        *("/page?q=" + "".join(f"%{byte:02x}" for byte in _SECRET.encode()), "/page?q=" + _SECRET.encode().hex()),
+    ],
+)
+async def test_a_secret_in_percent_signs_is_refused_however_often_it_is_encoded(site: Site, written: str) -> None:
+    remember(_SECRET)
+    said = await refused(site, written)
+    assert "holds a secret" in said and "4711" not in said
+    assert site.heard == []
+
+
+@pytest.mark.parametrize(
+    "host", ["%66etch-Canary-4711-secret", "\uff46etch-Canary-4711-secret", "%EF%BD%86etch-Canary-4711-secret"]
+)
+async def test_a_secret_in_the_name_of_a_host_asks_no_name_server(host: str) -> None:
+    remember(_SECRET)
+    asked: list[str] = []
+
+    async def listening(name: str, port: int) -> Sequence[str]:
+        asked.append(name)
+        return ["127.0.0.1"]
+
+    with pytest.raises(ToolError, match="holds a secret"):
+        await fetch(UrlGuard(resolve=listening), f"http://{host}.example/", seconds=10, most=1_000)
+    assert asked == []
+
+
+async def test_a_redirect_does_not_carry_a_secret_on(site: Site) -> None:
+    remember(_SECRET)
+    site.location = "/page?q=%66etch-Canary-4711-secret"
+    assert "holds a secret" in await refused(site, "/redirect")
+    assert [request.path for request in site.heard] == ["/redirect"]
+
+
+async def test_what_is_sent_with_a_request_is_the_same_for_every_page(site: Site) -> None:
+    site.serve("here", "text/plain")
+    await got(site, "/page?a=%41")
+    assert set(site.heard[0].headers) == {"Host", "User-Agent", "Accept", "Accept-Encoding", "Connection"}
+
+
 async def test_an_error_page_is_a_page_with_its_status(site: Site) -> None:
     page = await got(site, "/missing")
     assert (page.status, page.body) == (404, b"not here")

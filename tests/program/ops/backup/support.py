@@ -67,12 +67,15 @@ class Home:
 
     def loaded(self, config: Path | None = None, secrets: Path | None = None) -> Loaded:
         environ = {"GOCLAW_STATE_DIR": str(self.state), **self.environ}
-        return load_config(config, environ=environ, container_secrets=secrets or self.folder / "none")
+        packaged = load_config(environ=environ).packaged if config else None
+        return load_config(
+            config, environ=environ, container_secrets=secrets or self.folder / "none", packaged=packaged
+        )
 
     def back_up(self, name: str = "backup.tar.gz", **options: bool) -> Made:
         return back_up(self.loaded(), self.folder / name, self.clock, **options)
 
-    def restore(self, archive: Path | None = None, **wanted: bool) -> Restored:
+    def restore(self, archive: Path | None = None, **wanted: Any) -> Restored:
         self.clock.advance(60)
 
         def reload(config: Path, secrets: Path) -> Config:

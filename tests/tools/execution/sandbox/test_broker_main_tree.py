@@ -253,6 +253,47 @@ async def test_limits_end_a_command(sandbox: Sandbox, tmp_path: Path) -> None:
     await together(ended, rows)
 
 
+HOLDERS = """
+import os, sys, time
+own, common = bytearray(b'x') * (int(sys.argv[1]) << 20), int(sys.argv[2])
+for _ in range(3):
+    if os.fork() == 0:
+        kept = own if common else bytearray(b'y') * len(own)
+        print('held', flush=True)
+        time.sleep(float(sys.argv[3]))
+        os._exit(0)
+time.sleep(float(sys.argv[3])); print('survived', flush=True)
+"""
+
+
+@pytest.mark.parametrize("start", ["exec", "setsid -f"])
+async def test_processes_that_hold_too_much_memory_together_end_the_command(
+    start: str, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Each is far below the bound of one process; three of 1.4 GB passed a bound of 2 GB."""
+    script = f'{start} python3 -c "$0" 40 0 60; sleep 60'
+    command = SandboxCommand(("/bin/bash", "-c", script, HOLDERS), tmp_path, {"PATH": INSIDE_PATH})
+    policy = Policy(tmp_path, limits=Limits(memory_bytes=96 << 20))
+    async with asyncio.timeout(20), sandbox.run(command, policy) as process:
+        output = b"".join([chunk async for chunk in process.output])
+        assert await process.wait() == 137
+    assert b"held more than 96 MB of memory together (tools.exec.memory_mb)" in output
+    assert b"survived" not in output
+
+
+async def test_memory_that_processes_have_in_common_counts_once(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Four processes see the same 40 MB, for longer than two looks."""
+    command = SandboxCommand(
+        ("/bin/bash", "-c", 'exec python3 -c "$0" 40 1 1.2', HOLDERS), tmp_path, {"PATH": INSIDE_PATH}
+    )
+    async with (
+        asyncio.timeout(20),
+        sandbox.run(command, Policy(tmp_path, limits=Limits(memory_bytes=96 << 20))) as process,
+    ):
+        output = b"".join([chunk async for chunk in process.output])
+        assert (await process.wait(), b"survived" in output) == (0, True), output
+
+
 async def test_many_commands_at_once_do_not_mix(sandbox: Sandbox, tmp_path: Path) -> None:
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(run(sandbox, tmp_path, f"echo {n}; sleep 0.1; exit {n}")) for n in range(20)]
