@@ -205,6 +205,7 @@ COMMANDS = {
     "approve": "goclaw.gateway.intake.commands.approvals:APPROVE",
     "deny": "goclaw.gateway.intake.commands.approvals:DENY",
     "approvals": "goclaw.gateway.intake.commands.approvals:APPROVALS",
+    "blocked": "goclaw.gateway.intake.commands.people:BLOCKED",
     "pair": "goclaw.gateway.intake.commands.people:PAIR",
     "sessions": "goclaw.gateway.intake.commands.conversation:SESSIONS",
     "whoami": "goclaw.gateway.intake.commands.people:WHOAMI",

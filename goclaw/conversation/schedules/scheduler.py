@@ -20,13 +20,13 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
-from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.messages_to_others import MessagesToOthers, Standing
 from goclaw.conversation.schedules.recurrence import Once, zone_of
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.saying import Submit, home_of, send_to_chat
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.store.database import BoundStatement
-from goclaw.errors import StateError
+from goclaw.errors import AccessDenied, StateError
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +69,20 @@ class Scheduler:
     """Starts due jobs. `run` is its life; all else may be called meanwhile."""
 
     def __init__(
-        self, rows: ScheduleRows, access: Access, submit: Submit, quiet: QuietHours, clock: Clock, prepare: Prepare
+        self,
+        rows: ScheduleRows,
+        access: Access,
+        submit: Submit,
+        others: MessagesToOthers,
+        clock: Clock,
+        prepare: Prepare,
     ) -> None:
         self._rows = rows
         self._access = access
         self._submit = submit
-        self.quiet = quiet
-        quiet.changed = self.on_change
+        self.others = others
+        self.quiet = others.quiet
+        self.quiet.changed = self.on_change
         self._clock = clock
         self._prepare = prepare
         self._changed = asyncio.Event()
@@ -164,6 +171,8 @@ class Scheduler:
             raise StateError(f"{stored.job.name} is already running")
         log.info("schedule %s: started by %s", stored.job.name, by.key or "the owner")
         now = self._clock.now()
+        if why := (await self._stands(stored.job))[1]:
+            raise StateError(why)
         prepared = await self._prepare(stored)
         if isinstance(prepared, Skipped):
             raise StateError(prepared.why)
@@ -256,8 +265,12 @@ class Scheduler:
         occurrence = await self._occurrence(stored, now)
         if occurrence is None:
             return
-        if refusal := self._refusal(stored.job):
+        standing, why = await self._stands(stored.job)
+        if refusal := self._refusal(stored.job) or (why if standing in ("stopped", "nobody") else ""):
             await self._stop(stored, refusal)
+        elif standing == "waits" and not isinstance(stored.job.when, Once):
+            log.info("schedule %s does not run: %s", stored.job.name, why)
+            await self._rows.write(self._rows.move(stored, occurrence.next))
         elif occurrence.skip:
             log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
             missed = self._rows.run(stored, occurrence.due, "", "missed", now, _describe_gap(occurrence))
@@ -310,6 +323,14 @@ class Scheduler:
                 return f"{job.actor.key} may no longer run it ({decision.rule})"
         return ""
 
+    async def _stands(self, job: Job) -> tuple[Standing, str]:
+        """Return how the maker stands with the person to whom this goes, and why nothing goes there now."""
+        return await self.others.refusal(job.actor, job.address) if self._is_signed(job) else ("open", "")
+
+    def _is_signed(self, job: Job) -> bool:
+        """Whether this goes to another person; what the operator has configured is no person's."""
+        return job.elsewhere and not job.configured and self.others.concerns(job.actor, job.address)
+
     async def _stop(self, stored: StoredJob, why: str) -> None:
         """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
         log.warning("schedule %s has stopped: %s", stored.job.name, why)
@@ -334,8 +355,15 @@ class Scheduler:
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
-        way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
-        await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
+        moved = [run, self._move(stored, occurrence)]
+        if self._is_signed(job):
+            try:
+                await self.others.say(inbound, moved)
+            except AccessDenied as error:
+                await self._stop(stored, str(error))
+        else:
+            way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
+            await send_to_chat(inbound, self._submit, way, moved)
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
@@ -346,18 +374,19 @@ class Scheduler:
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
         text = job.text if not occurrence.late else f"{job.text}\n\n({self._lateness(job, occurrence.due, now)})"
-        task = job.task
+        task, signed = job.task, self._is_signed(job)
         unattended = Unattended(
             stored.id,
             job.name,
             occurrence.due,
-            ask=task.ask,
+            ask=task.ask and not signed,
             agent=task.agent,
             model=task.model,
             tools=task.tools,
             budget=task.budget,
             seconds=task.seconds,
-            asked=job.personal,
+            signed=signed,
+            asked=job.personal and not signed,
         )
         return Inbound(
             identity,

@@ -10,6 +10,8 @@ from goclaw.common.auth.access import ChosenMode
 from goclaw.common.config.agents import MAIN
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import (
+    LOCAL,
+    Address,
     AgentProgress,
     Delivery,
     Inbound,
@@ -40,6 +42,7 @@ from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, re
 from goclaw.conversation.turns.hooking import Hooking
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.unattended import is_signed
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError
@@ -120,7 +123,8 @@ class AgentServices(TurnServices):
             actor=inbound.actor,
             # What an agent starts (a command in the background) is known where the person is.
             session=agent_run.home.key,
-            address=inbound.address,
+            # The chat of another person is none in which its tools may speak.
+            address=Address(LOCAL, inbound.session) if is_signed(inbound) else inbound.address,
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,
@@ -345,7 +349,9 @@ class AgentServices(TurnServices):
         await self.agent_run.turn.intend(step)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
-        return await self._context.ports.outbox.send(delivery)
+        inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others
+        outbox = self._context.ports.outbox
+        return await others.deliver(inbound.actor, self.scope.address, delivery, outbox)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session

@@ -18,6 +18,11 @@ SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
 
 
+def is_signed(inbound: Inbound) -> bool:
+    """Whether the result of a turn goes to another person than the one for whom it is done."""
+    return inbound.unattended is not None and inbound.unattended.signed
+
+
 @record
 class UnattendedTurns:
     """Ends unattended turns."""
@@ -27,6 +32,8 @@ class UnattendedTurns:
 
     async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
+        if deliveries and is_signed(inbound):
+            return await self.scheduler.others.let_through(inbound, deliveries)
         return await self.scheduler.quiet.filter(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:

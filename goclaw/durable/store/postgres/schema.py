@@ -65,6 +65,9 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(BEATS, of_both_stores=False),
     SchemaStep(COMMITS, of_both_stores=False),
     SchemaStep(f"ALTER TABLE {messages.name} ADD COLUMN denied BOOLEAN"),
+    SchemaStep(
+        "ALTER TABLE schedules DROP CONSTRAINT schedules_name, ADD CONSTRAINT schedules_name UNIQUE (person, name)"
+    ),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)

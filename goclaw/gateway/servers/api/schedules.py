@@ -165,7 +165,8 @@ async def _find(call: Call, name: str) -> StoredJob:
     Raises:
         Problem: 404, no such schedule, or another user's: one answer for both.
     """
-    found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
+    named = [each for each in await call.ports.schedules.of(call.actor) if each.job.name == name]
+    found = min(named, key=lambda each: each.job.actor.key != call.actor.key, default=None)
     if found is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"you have no schedule {name!r}", field="name")
     return found
