@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from goclaw.common.auth.users import User
+from goclaw.common.core.catalog import TOOLS
 from goclaw.common.core.events import ALLOW, DENY, Actor, Address, Delivery
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.core.plugins import load
 from goclaw.conversation.schedules.messages_to_others import MOST_HELD
 from goclaw.errors import AccessDenied
-from goclaw.testing import Answer, call
+from goclaw.tools.toolkit.base import Tool
 from tests.conversation.schedules.jobs import DAY, HOUR, hourly, pass_time
-from tests.harness import HERE, Core, World
+from tests.harness import HERE, Answer, Core, World
 
 ANN, BEN = Actor("memory:ann", "memory"), Actor("memory:ben", "memory")
 BOSS, CHIEF = Actor("memory:boss", "memory"), Actor("memory:chief", "memory")
@@ -27,8 +30,12 @@ SAID = "**From Ann:**\n\nDrink tea."
 GROUP = Address("telegram", "-1001")
 
 
+def call(name: str, number: str, **given: Any) -> ToolCall:
+    return ToolCall(number, name, given)
+
+
 def world(tmp_path: Path, *answers: Answer, **options: Any) -> World:
-    return World(tmp_path, answers, users=options.pop("users", PEOPLE), **options)
+    return World(tmp_path, answers, users=options.pop("users", PEOPLE), tools=[load(TOOLS["message"], Tool)], **options)
 
 
 def heard(world: World, person: Actor) -> list[str]:
