@@ -134,7 +134,7 @@ class MessagesToOthers:
                 return Plan(signed, known, is_held=False, begin=_nothing)
             case "stopped" | "nobody":
                 raise AccessDenied(_REFUSED[standing].format(to=pair.to))
-        if len(await self.quiet.held_for_answer(pair.id)) >= MOST_HELD:
+        if len(await self.quiet.find_waiting(pair.id)) >= MOST_HELD:
             raise AccessDenied(_REFUSED["waits"].format(to=pair.to))
         until, asking = pair.kept.get("until", 0.0), list[BoundStatement]()
         begin: Callable[[], None] = self.quiet.changed
@@ -228,14 +228,14 @@ class MessagesToOthers:
         if answer == DENY:
             return await self._stop(actor, pair, "{name} may not send you messages. /blocked takes that back.")
         if answer != ALLOW:
-            return _answered("Answer with yes or no: /approve ID or /deny ID.", AnswerRefusal.INVALID)
+            return _reply("Answer with yes or no: /approve ID or /deny ID.", AnswerRefusal.INVALID)
         said = f"{self._name_of(pair.author)} may send you messages."
-        held = await self.quiet.held_for_answer(pair.id)
-        await self.quiet.send_answered(held, self._closed(pair, f"✓ {said}"), pair.fact("allowed"))
+        held = await self.quiet.find_waiting(pair.id)
+        await self.quiet.send_after_answer(held, self._close_card(pair, f"✓ {said}"), pair.fact("allowed"))
         self._record(actor, pair, "allowed")
-        return _answered(said)
+        return _reply(said)
 
-    async def blocked(self, actor: Actor, address: Address) -> Sequence[Pair]:
+    async def list_stopped(self, actor: Actor, address: Address) -> Sequence[Pair]:
         """Return the authors whose messages to the actor, or to the group of this address, are stopped."""
         to = _place(address) if is_group(_place(address)) else actor.key
         if not self._decides(actor, to):
@@ -288,23 +288,23 @@ class MessagesToOthers:
         choices = tuple(Choice(label, f"{_ASK}{pair.id}", answer) for answer, label in labels.items())
         return Delivery(f"{first.id}:ask", first.address, text, session=first.session, choices=choices, asks=True)
 
-    def _closed(self, pair: Pair, text: str) -> Delivery:
+    def _close_card(self, pair: Pair, text: str) -> Delivery:
         """Return the change that takes the buttons from a question that was answered."""
         card, (channel, _, chat) = pair.kept["card"], pair.to.partition(":")
         return Delivery(f"{card}:closed", Address(channel, chat), text, action="edit", of=card)
 
     async def _stop(self, actor: Actor, pair: Pair, said: str) -> Acceptance:
-        held = await self.quiet.held_for_answer(pair.id)
-        gone = [pair.fact("stopped"), *(self.quiet.gone(row["id"]) for row in held)]
+        held = await self.quiet.find_waiting(pair.id)
+        gone = [pair.fact("stopped"), *(self.quiet.let_go(row["id"]) for row in held)]
         said = said.format(name=self._name_of(pair.author))
         if pair.kept["state"] == "asked":
             words = f"{_REFUSED['stopped'].format(to=pair.to)}, so your message was not delivered."
             await self._tell(pair.author, f"{pair.kept['card']}:no", words, *gone)
-            await self.quiet.send_answered([], self._closed(pair, f"✗ {said}"))
+            await self.quiet.send_after_answer([], self._close_card(pair, f"✗ {said}"))
         else:
             await self.database.write(*gone, durable=True)
         self._record(actor, pair, "stopped")
-        return _answered(said)
+        return _reply(said)
 
     async def _tell_unanswered(self, rows: Sequence[Row]) -> None:
         """Tell the authors of held messages that nobody has answered for a day."""
@@ -312,7 +312,7 @@ class MessagesToOthers:
             held = list(group)
             to = _place(self.quiet.delivery_of(held[0]).address)
             words = f"{to} has not said for a day whether your messages are welcome, so yours was not delivered."
-            gone = [self.quiet.gone(row["id"]) for row in held]
+            gone = [self.quiet.let_go(row["id"]) for row in held]
             await self._tell(held[0]["person"], f"{held[0]['id']}:unanswered", words, *gone)
 
     async def _tell(self, author: str, identity: str, words: str, *also: BoundStatement) -> None:
@@ -339,7 +339,7 @@ def _place(address: Address) -> str:
     return f"{address.channel}:{address.chat}"
 
 
-def _answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
+def _reply(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
     return Acceptance(AcceptKind.ANSWER, text=text, refusal=refusal)
 
 

@@ -35,7 +35,7 @@ HELD = ":held"
 HEADING = "This arrived during your quiet hours:"
 AT_ONCE = 100
 """Held messages that become one."""
-ASKED = "asked "
+ASKED = "asked:"
 """Begins `chat` of a message that waits for its receiver's answer; the question's subject follows."""
 
 _DELIVERY: Codec[Delivery] = Codec(Delivery)
@@ -152,11 +152,11 @@ class QuietHours:
         await self._database.write(*map(self._outbox.row, promised), *gone, *also, durable=True)
         self._outbox.enqueue(promised)
 
-    async def held_for_answer(self, subject: str) -> Sequence[Row]:
+    async def find_waiting(self, subject: str) -> Sequence[Row]:
         """Return the messages that wait for the answer to a question."""
         return await self._database.read(_WAITING(of_chat=f"{ASKED}{subject}"))
 
-    async def send_answered(self, held: Sequence[Row], closed: Delivery, *also: BoundStatement) -> None:
+    async def send_after_answer(self, held: Sequence[Row], closed: Delivery, *also: BoundStatement) -> None:
         """Send messages that waited for an answer, and the change of the question."""
         await self._send(held, [*map(self.delivery_of, held), closed], *also)
 
@@ -164,7 +164,7 @@ class QuietHours:
         """Whether a delivery is held, or was."""
         return bool(await self._database.read(_KNOWN(of=delivery)))
 
-    def gone(self, delivery: str) -> BoundStatement:
+    def let_go(self, delivery: str) -> BoundStatement:
         """Return the UPDATE that lets a held delivery wait no more."""
         return _GONE(of=delivery)
 

@@ -266,7 +266,7 @@ class Schedules:
     async def _find(self, actor: Actor, name: str) -> StoredJob:
         """Return the job of this name, or `PERSON/NAME`; one of another person is unknown to who may not see it."""
         person, _, bare = name.rpartition("/")
-        found = [each for each in await self.rows.named(bare) if person in ("", each.job.actor.key)]
+        found = [each for each in await self.rows.list_named(bare) if person in ("", each.job.actor.key)]
         if not self._oversees(actor):
             found = [each for each in found if each.job.actor.key == actor.key]
         if own := next((each for each in found if each.job.actor.key == actor.key), None):

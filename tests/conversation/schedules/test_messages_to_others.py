@@ -169,7 +169,7 @@ async def test_in_a_group_an_admin_decides(tmp_path: Path) -> None:
         plan = await others.plan(ANN, [Delivery("m", GROUP, "Tea?", session=ANN.key)])
         assert plan.is_held
         await core.database.write(*plan.also)
-        (held,) = await others.quiet.held_for_answer(others_id(plan))
+        (held,) = await others.quiet.find_waiting(others_id(plan))
         question = f"a{others_id(plan)}"
         assert await others.answer(BEN, question, ALLOW) is None
         assert await others.answer(ANN, question, ALLOW) is None

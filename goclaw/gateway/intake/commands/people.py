@@ -58,7 +58,7 @@ BLOCKED_USAGE = "/blocked remove NUMBER lets them ask again."
 
 async def _blocked(context: CommandContext) -> Reply:
     others, actor = context.ports.schedules.scheduler.others, context.actor
-    stopped = await others.blocked(actor, context.inbound.address)
+    stopped = await others.list_stopped(actor, context.inbound.address)
     order, _, number = context.arguments.partition(" ")
     if not order:
         lines = [f"{number}. {others.describe(pair)}" for number, pair in enumerate(stopped, 1)]
