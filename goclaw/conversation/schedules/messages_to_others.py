@@ -336,7 +336,11 @@ class MessagesToOthers:
 
 
 def _place(address: Address) -> str:
-    return f"{address.channel}:{address.chat}"
+    """Return `channel:chat`, the same for every spelling of a number that a channel takes."""
+    try:
+        return f"{address.channel}:{int(address.chat)}"
+    except ValueError:
+        return f"{address.channel}:{address.chat}"
 
 
 def _reply(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:

@@ -1,10 +1,12 @@
 """What one person sends another through the bot: named, stoppable, and only after a yes."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goclaw.channels.base import Doubt
 from goclaw.common.auth.users import User
 from goclaw.common.core.catalog import TOOLS
 from goclaw.common.core.events import ALLOW, DENY, Actor, Address, Delivery
@@ -13,7 +15,8 @@ from goclaw.common.core.plugins import load
 from goclaw.conversation.schedules.messages_to_others import MOST_HELD
 from goclaw.errors import AccessDenied
 from goclaw.tools.toolkit.base import Tool
-from tests.conversation.schedules.jobs import DAY, HOUR, hourly, pass_time
+from tests.conversation.schedules.jobs import DAY, HOUR, asleep, hourly, kills, once, pass_time
+from tests.conversation.sessions.looking import unless_dead
 from tests.harness import HERE, Answer, Core, World
 
 ANN, BEN = Actor("memory:ann", "memory"), Actor("memory:ben", "memory")
@@ -305,3 +308,63 @@ async def test_names_of_schedules_are_each_persons_own(tmp_path: Path) -> None:
         )
         await core.command("/schedule remove memory:ann/tea", actor=BOSS, chat="boss")
         assert [each.job.actor.key for each in await core.schedules.of(HERE)] == [BEN.key]
+
+
+async def live(world: World, die_before: int | None = None) -> int:
+    """A life in which a first message is held, and allowed; returns the number of writes."""
+    async with world.running(die_before=die_before) as core:
+        await unless_dead(core, allow(core, world))
+        return core.database.writes
+
+
+async def allow(core: Core, world: World) -> None:
+    if not await core.schedules.of(ANN):
+        await once(core, world, HOUR, actor=ANN, session=ANN.key, address=Address("memory", "ben"), elsewhere=True)
+    if ASKED not in heard(world, BEN):
+        await pass_time(core, world, HOUR)
+    await asleep(core)
+    await core.settled()
+    if ASKED in heard(world, BEN):
+        await press(core, world, BEN, "Allow")
+
+
+async def test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_allowed(tmp_path: Path) -> None:
+    first = tmp_path / "whole"
+    first.mkdir()
+    writes = await live(world(first))
+    assert writes >= 5
+    for number in kills(writes):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        stage, where = world(folder), f"killed before write {number} of {writes}"
+        await live(stage, die_before=number)
+        await live(stage)
+        async with stage.running() as core:
+            await core.settled()
+        unmarked = Counter(each.delivery.text for each in stage.room.all if each.doubt is Doubt.NONE)
+        assert unmarked[SAID] <= 1 <= heard(stage, BEN).count(SAID), where
+        assert heard(stage, ANN) == [], where
+
+
+async def test_a_yes_holds_after_a_restart(tmp_path: Path) -> None:
+    stage = world(tmp_path)
+    async with stage.running() as core:
+        await to_ben(core, stage)
+        await pass_time(core, stage, HOUR)
+    async with stage.running() as core:
+        assert await press(core, stage, BEN, "Allow") == "Ann may send you messages."
+    async with stage.running() as core:
+        await pass_time(core, stage, HOUR)
+        assert heard(stage, BEN).count(SAID) == 2
+
+
+@pytest.mark.parametrize("spelling", ["01001", "+1001", "1_001"])
+async def test_another_spelling_of_a_chat_is_the_same_chat(tmp_path: Path, spelling: str) -> None:
+    users = [*PEOPLE, User("telegram:1001", name="Dan")]
+    stage = world(tmp_path, users=users)
+    async with stage.running() as core:
+        others = core.schedules.scheduler.others
+        (dan, same) = [
+            await others.plan(BOSS, [Delivery("m", Address("telegram", chat), "x")]) for chat in ("1001", spelling)
+        ]
+        assert dan.is_held and same.is_held and others_id(dan) == others_id(same)
