@@ -8,11 +8,12 @@ is a fact of the store, so that it holds over restarts and at every gateway.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
+from goclaw.channels.base import Channel
 from goclaw.common.auth.access import Access, is_group
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
@@ -103,6 +104,7 @@ class MessagesToOthers:
     users: Users
     facts: Settings
     quiet: QuietHours
+    channels: Mapping[str, Channel]
     submit: Submit
     clock: Clock
     audit: Callable[[AuditEntry], None]
@@ -218,7 +220,7 @@ class MessagesToOthers:
     async def answer(self, actor: Actor, question: str, answer: str) -> Acceptance | None:
         """Take the answer to a question, or the press of "Stop these"; None: there is none of this id for the actor."""
         kind, kept = question[:1], await self.facts.fact(f"{FACT}:{question[1:]}")
-        if kind not in (_ASK, _STOP) or kept is None or not self._decides(actor, kept["to"]):
+        if kind not in (_ASK, _STOP) or kept is None or not await self._decides(actor, kept["to"]):
             return None
         pair = Pair(kept["author"], kept["to"], kept)
         if kind == _STOP:
@@ -238,7 +240,7 @@ class MessagesToOthers:
     async def list_stopped(self, actor: Actor, address: Address) -> Sequence[Pair]:
         """Return the authors whose messages to the actor, or to the group of this address, are stopped."""
         to = _place(address) if is_group(_place(address)) else actor.key
-        if not self._decides(actor, to):
+        if not await self._decides(actor, to):
             return ()
         found = (Pair(each["author"], each["to"], each) for each in (await self.facts.facts(FACT)).values())
         return [each for each in found if each.to == to and each.kept["state"] == "stopped"]
@@ -272,10 +274,14 @@ class MessagesToOthers:
             return True
         return self.users.get(to) is not None and not self.access.is_admin(Actor(to, ""))
 
-    def _decides(self, actor: Actor, to: str) -> bool:
-        if actor.behalf or self.users.get(actor.key) is None:
-            return False
-        return self.access.is_admin(actor) if is_group(to) else actor.key == to
+    async def _decides(self, actor: Actor, to: str) -> bool:
+        """Whether the actor answers for a receiver: that person, in a group an admin of ours or a listed one of its."""
+        if actor.behalf or not is_group(to):
+            return actor.key == to and not actor.behalf
+        name, _, chat = to.partition(":")
+        if self.access.is_admin(actor) or self.users.get(actor.key) is None or name not in self.channels:
+            return self.access.is_admin(actor)
+        return actor.key in await self.channels[name].capabilities.admins_of(chat)
 
     def _sign(self, pair: Pair, delivery: Delivery) -> Delivery:
         name = self._name_of(pair.author)

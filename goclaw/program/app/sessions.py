@@ -150,7 +150,9 @@ class SessionParts:
             config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, clock
         )
         settings, audit = ports.store.settings, ports.environment.audit
-        others = MessagesToOthers(database, self.access, users, settings, quiet, engine.submit, clock, audit)
+        others = MessagesToOthers(
+            database, self.access, users, settings, quiet, ports.outbox.channels, engine.submit, clock, audit
+        )
         ports.questions.besides.append(others.answer)
         scheduler = Scheduler(rows, self.access, engine.submit, others, clock, heartbeat.prepare)
         return Schedules(

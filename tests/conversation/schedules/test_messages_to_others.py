@@ -1,12 +1,14 @@
 """What one person sends another through the bot: named, stoppable, and only after a yes."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from goclaw.channels.base import Doubt
+from goclaw.channels.base import Capabilities, Doubt
 from goclaw.common.auth.users import User
 from goclaw.common.core.catalog import TOOLS
 from goclaw.common.core.events import ALLOW, DENY, Actor, Address, Delivery
@@ -183,6 +185,24 @@ async def test_in_a_group_an_admin_decides(tmp_path: Path) -> None:
 
 def others_id(plan: Any) -> str:
     return str(plan.signed[0].choices[0].question[1:])
+
+
+async def test_a_listed_person_decides_in_a_group_that_they_administer_at_the_service(tmp_path: Path) -> None:
+    stage = world(tmp_path)
+    async with stage.running() as core:
+        asked = list[str]()
+
+        async def admins_of(chat: str) -> list[str]:
+            asked.append(chat)
+            return [BEN.key, "memory:stranger"]
+
+        channel = SimpleNamespace(capabilities=Capabilities(admins_of=admins_of))
+        others = replace(core.schedules.scheduler.others, channels={"telegram": channel})
+        plan = await others.plan(ANN, [Delivery("m", GROUP, "Tea?", session=ANN.key)])
+        await core.database.write(*plan.also)
+        for person in (ANN, Actor("memory:stranger", "memory")):
+            assert await others.answer(person, f"a{others_id(plan)}", ALLOW) is None
+        assert (await others.answer(BEN, f"a{others_id(plan)}", ALLOW)) is not None and asked == ["-1001", "-1001"]
 
 
 async def test_only_so_many_messages_wait_for_an_answer(tmp_path: Path) -> None:
