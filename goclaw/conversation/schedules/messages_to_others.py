@@ -110,7 +110,7 @@ class MessagesToOthers:
     audit: Callable[[AuditEntry], None]
 
     def __post_init__(self) -> None:
-        self.quiet.on_unanswered = self._tell_unanswered
+        self.quiet.on_unanswered = self._tell_of_silence
 
     def concerns(self, author: Actor, address: Address) -> bool:
         """Whether a message of the author to an address is one to another person, or to a group."""
@@ -237,7 +237,7 @@ class MessagesToOthers:
         self._record(actor, pair, "allowed")
         return _reply(said)
 
-    async def list_stopped(self, actor: Actor, address: Address) -> Sequence[Pair]:
+    async def list_stops(self, actor: Actor, address: Address) -> Sequence[Pair]:
         """Return the authors whose messages to the actor, or to the group of this address, are stopped."""
         to = _place(address) if is_group(_place(address)) else actor.key
         if not await self._decides(actor, to):
@@ -312,7 +312,7 @@ class MessagesToOthers:
         self._record(actor, pair, "stopped")
         return _reply(said)
 
-    async def _tell_unanswered(self, rows: Sequence[Row]) -> None:
+    async def _tell_of_silence(self, rows: Sequence[Row]) -> None:
         """Tell the authors of held messages that nobody has answered for a day."""
         for _, group in groupby(rows, lambda row: row["chat"]):
             held = list(group)

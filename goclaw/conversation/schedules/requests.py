@@ -25,7 +25,7 @@ from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import Job, Run, StoredJob
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.saying import home_of
-from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
+from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, list_rights
 from goclaw.conversation.schedules.times import format_moment, name_of
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import MODE
@@ -222,7 +222,7 @@ class Schedules:
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
-        for action, object_ in rights_needed(job):
+        for action, object_ in list_rights(job):
             self._demand(job.actor, action, object_)
 
     async def _check_model(self, actor: Actor, wanted: str) -> None:
@@ -266,7 +266,7 @@ class Schedules:
     async def _find(self, actor: Actor, name: str) -> StoredJob:
         """Return the job of this name, or `PERSON/NAME`; one of another person is unknown to who may not see it."""
         person, _, bare = name.rpartition("/")
-        found = [each for each in await self.rows.list_named(bare) if person in ("", each.job.actor.key)]
+        found = [each for each in await self.rows.list_by_name(bare) if person in ("", each.job.actor.key)]
         if not self._oversees(actor):
             found = [each for each in found if each.job.actor.key == actor.key]
         if own := next((each for each in found if each.job.actor.key == actor.key), None):

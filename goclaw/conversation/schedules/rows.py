@@ -166,13 +166,13 @@ class ScheduleRows:
         body = JOB.to_json(job)
         await self._database.write(_CHANGE(of=stored.id, new_body=body, new_next=next_due, new_state=state))
 
-    async def list_named(self, name: str) -> list[StoredJob]:
+    async def list_by_name(self, name: str) -> list[StoredJob]:
         """Return the jobs of this name, of whichever people."""
         return [_parse_row(row) for row in await self._database.read(_NAMED(of_name=name))]
 
     async def find(self, name: str) -> StoredJob | None:
         """Return a job with a name that one person has, as a heartbeat."""
-        return next(iter(await self.list_named(name)), None)
+        return next(iter(await self.list_by_name(name)), None)
 
     async def by_id(self, job: int) -> StoredJob | None:
         return _first(await self._database.read(_ONE(of=job)))

@@ -317,7 +317,7 @@ class Scheduler:
 
     def _refusal(self, job: Job) -> str:
         """Return why the maker may not have this run any more; empty: the maker may."""
-        for action, object_ in [] if job.configured else rights_needed(job):
+        for action, object_ in [] if job.configured else list_rights(job):
             decision = self._access.authorize(job.actor, action, object_)
             if not decision.allowed:
                 return f"{job.actor.key} may no longer run it ({decision.rule})"
@@ -325,9 +325,9 @@ class Scheduler:
 
     async def _stands(self, job: Job) -> tuple[Standing, str]:
         """Return how the maker stands with the person to whom this goes, and why nothing goes there now."""
-        return await self.others.refusal(job.actor, job.address) if self._is_signed(job) else ("open", "")
+        return await self.others.refusal(job.actor, job.address) if self._goes_to_another(job) else ("open", "")
 
-    def _is_signed(self, job: Job) -> bool:
+    def _goes_to_another(self, job: Job) -> bool:
         """Whether this goes to another person; what the operator has configured is no person's."""
         return job.elsewhere and not job.configured and self.others.concerns(job.actor, job.address)
 
@@ -356,7 +356,7 @@ class Scheduler:
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         moved = [run, self._move(stored, occurrence)]
-        if self._is_signed(job):
+        if self._goes_to_another(job):
             try:
                 await self.others.say(inbound, moved)
             except AccessDenied as error:
@@ -374,7 +374,7 @@ class Scheduler:
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
         text = job.text if not occurrence.late else f"{job.text}\n\n({self._lateness(job, occurrence.due, now)})"
-        task, signed = job.task, self._is_signed(job)
+        task, signed = job.task, self._goes_to_another(job)
         unattended = Unattended(
             stored.id,
             job.name,
@@ -410,7 +410,7 @@ class Scheduler:
         return f"due {shown_shortly(due, zone_of(job.when), now)}; GoClaw was not running then"
 
 
-def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
+def list_rights(job: Job) -> Iterator[tuple[str, str]]:
     """Yield the permissions that the maker of a job needs: actions, with their objects."""
     yield "tool.use", TOOL
     yield "session.write", job.session

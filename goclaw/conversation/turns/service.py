@@ -30,7 +30,7 @@ from goclaw.conversation.turns.hooking import HEARING, WITHHELD
 from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn import SETTLE_STEP, STOPPED, TurnRun
 from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.conversation.turns.unattended import is_signed
+from goclaw.conversation.turns.unattended import goes_to_another
 from goclaw.conversation.turns.user_message import plain_message
 from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
@@ -153,7 +153,7 @@ class Sessions:
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
         inbound = turn.inbound
-        if inbound.address.channel != LOCAL and not is_signed(inbound):
+        if inbound.address.channel != LOCAL and not goes_to_another(inbound):
             told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
             await self.context.ports.outbox.promise(told)
 

@@ -18,7 +18,7 @@ SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
 
 
-def is_signed(inbound: Inbound) -> bool:
+def goes_to_another(inbound: Inbound) -> bool:
     """Whether the result of a turn goes to another person than the one for whom it is done."""
     return inbound.unattended is not None and inbound.unattended.signed
 
@@ -32,7 +32,7 @@ class UnattendedTurns:
 
     async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
-        if deliveries and is_signed(inbound):
+        if deliveries and goes_to_another(inbound):
             return await self.scheduler.others.let_through(inbound, deliveries)
         return await self.scheduler.quiet.filter(inbound, deliveries)
 

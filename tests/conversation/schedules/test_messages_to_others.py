@@ -64,9 +64,8 @@ async def press(core: Core, world: World, person: Actor, label: str) -> str:
 
 async def to_ben(core: Core, world: World, **more: Any) -> None:
     """Have Ann's hourly schedule go to Ben, as rows of earlier versions have it."""
-    await hourly(
-        core, world, **{"actor": ANN, "session": ANN.key, "address": Address("memory", "ben"), "elsewhere": True} | more
-    )
+    given: dict[str, Any] = {"actor": ANN, "session": ANN.key, "address": Address("memory", "ben"), "elsewhere": True}
+    await hourly(core, world, **given | more)
 
 
 @pytest.mark.promise("P-message-other-chats")

@@ -56,9 +56,9 @@ WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhe
 BLOCKED_USAGE = "/blocked remove NUMBER lets them ask again."
 
 
-async def _blocked(context: CommandContext) -> Reply:
+async def _manage_stops(context: CommandContext) -> Reply:
     others, actor = context.ports.schedules.scheduler.others, context.actor
-    stopped = await others.list_stopped(actor, context.inbound.address)
+    stopped = await others.list_stops(actor, context.inbound.address)
     order, _, number = context.arguments.partition(" ")
     if not order:
         lines = [f"{number}. {others.describe(pair)}" for number, pair in enumerate(stopped, 1)]
@@ -74,7 +74,9 @@ async def _blocked(context: CommandContext) -> Reply:
     return Reply(f"{others.describe(pair)} may ask again to send you messages.")
 
 
-BLOCKED = Command("blocked", "List whose messages you have stopped: /blocked [remove NUMBER]", _blocked, anywhere=True)
+BLOCKED = Command(
+    "blocked", "List whose messages you have stopped: /blocked [remove NUMBER]", _manage_stops, anywhere=True
+)
 
 
 PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
