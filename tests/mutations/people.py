@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
         "the tools of a task speak in its receiver's chat",
         "issue 45: a task for another person",
         "goclaw/conversation/turns/agent_services.py",
-        "address=Address(LOCAL, inbound.session) if goes_to_another(inbound) else inbound.address,",
+        "address=Address(LOCAL, inbound.session) if is_for_another(inbound) else inbound.address,",
         "address=inbound.address,",
         f"{_TO_OTHERS}::test_a_tasks_result_for_another_person_is_held_and_signed_and_its_tools_do_not_speak_there",
     ),

@@ -91,7 +91,7 @@ class Plan:
     also: Sequence[BoundStatement]
     """Statements for the transaction that promises them, or that holds them."""
     is_held: bool
-    begin: Callable[[], None]
+    start: Callable[[], None]
     """To be called once that transaction is committed."""
 
 
@@ -110,7 +110,7 @@ class MessagesToOthers:
     audit: Callable[[AuditEntry], None]
 
     def __post_init__(self) -> None:
-        self.quiet.on_unanswered = self._tell_of_silence
+        self.quiet.on_unanswered = self._notify_about_silence
 
     def concerns(self, author: Actor, address: Address) -> bool:
         """Whether a message of the author to an address is one to another person, or to a group."""
@@ -133,27 +133,27 @@ class MessagesToOthers:
         match standing := self._standing(author, pair):
             case "open":
                 known = [] if pair.kept else [pair.fact("known")]
-                return Plan(signed, known, is_held=False, begin=_nothing)
+                return Plan(signed, known, is_held=False, start=_nothing)
             case "stopped" | "nobody":
                 raise AccessDenied(_REFUSED[standing].format(to=pair.to))
         if len(await self.quiet.find_waiting(pair.id)) >= MOST_HELD:
             raise AccessDenied(_REFUSED["waits"].format(to=pair.to))
         until, asking = pair.kept.get("until", 0.0), list[BoundStatement]()
-        begin: Callable[[], None] = self.quiet.changed
+        start: Callable[[], None] = self.quiet.changed
         if standing == "ask":
             until = self.clock.now() + DAY_SECONDS
             card = self._card(pair, signed[0])
             way = self.quiet.way(author.key, address)
             asking = [pair.fact("asked", until=until, card=card.id), way.row(card)]
 
-            def begin() -> None:
+            def start() -> None:
                 self.quiet.changed()
                 way.enqueue([card])
 
         held = [self.quiet.row(each, author.key, until, waits_for=pair.id) for each in signed]
-        return Plan(signed, [*held, *asking], is_held=True, begin=begin)
+        return Plan(signed, [*held, *asking], is_held=True, start=start)
 
-    async def say(self, inbound: Inbound, also: Sequence[BoundStatement]) -> None:
+    async def send(self, inbound: Inbound, also: Sequence[BoundStatement]) -> None:
         """Send a text to another person in one transaction with other statements, or hold it.
 
         Raises:
@@ -165,7 +165,7 @@ class MessagesToOthers:
         signed, way = plan.signed[0], self.quiet.way(inbound.actor.key, inbound.address)
         promised = [] if plan.is_held else [way.row(signed)]
         if await self.submit(replace(inbound, text=signed.text), "say", also=[*also, *plan.also, *promised]):
-            plan.begin()
+            plan.start()
             if promised:
                 way.enqueue([signed])
 
@@ -193,10 +193,10 @@ class MessagesToOthers:
         if not plan.is_held:
             return await outbox.send(plan.signed[0], *plan.also)
         await self.database.write(*plan.also, durable=True)
-        plan.begin()
+        plan.start()
         return Receipt("", held=True)
 
-    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    async def filter(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a task's result goes to another person now; its author hears where nothing does.
 
         Called again after a crash for the same turn, it holds and returns nothing that it has held before.
@@ -208,11 +208,11 @@ class MessagesToOthers:
         try:
             plan = await self.plan(author, fresh)
         except AccessDenied as error:
-            await self._tell(author.key, f"{inbound.id}:refused", f"Not delivered: {error}.")
+            await self._notify(author.key, f"{inbound.id}:refused", f"Not delivered: {error}.")
             return ()
         if plan.is_held:
             await self.database.write(*plan.also, durable=True)
-            plan.begin()
+            plan.start()
             return ()
         await self.database.write(*plan.also)
         return await self.quiet.filter(inbound, plan.signed)
@@ -301,27 +301,27 @@ class MessagesToOthers:
 
     async def _stop(self, actor: Actor, pair: Pair, said: str) -> Acceptance:
         held = await self.quiet.find_waiting(pair.id)
-        gone = [pair.fact("stopped"), *(self.quiet.let_go(row["id"]) for row in held)]
+        gone = [pair.fact("stopped"), *(self.quiet.drop(row["id"]) for row in held)]
         said = said.format(name=self._name_of(pair.author))
         if pair.kept["state"] == "asked":
             words = f"{_REFUSED['stopped'].format(to=pair.to)}, so your message was not delivered."
-            await self._tell(pair.author, f"{pair.kept['card']}:no", words, *gone)
+            await self._notify(pair.author, f"{pair.kept['card']}:no", words, *gone)
             await self.quiet.send_after_answer([], self._close_card(pair, f"✗ {said}"))
         else:
             await self.database.write(*gone, durable=True)
         self._record(actor, pair, "stopped")
         return _reply(said)
 
-    async def _tell_of_silence(self, rows: Sequence[Row]) -> None:
+    async def _notify_about_silence(self, rows: Sequence[Row]) -> None:
         """Tell the authors of held messages that nobody has answered for a day."""
         for _, group in groupby(rows, lambda row: row["chat"]):
             held = list(group)
             to = _place(self.quiet.delivery_of(held[0]).address)
             words = f"{to} has not said for a day whether your messages are welcome, so yours was not delivered."
-            gone = [self.quiet.let_go(row["id"]) for row in held]
-            await self._tell(held[0]["person"], f"{held[0]['id']}:unanswered", words, *gone)
+            gone = [self.quiet.drop(row["id"]) for row in held]
+            await self._notify(held[0]["person"], f"{held[0]['id']}:unanswered", words, *gone)
 
-    async def _tell(self, author: str, identity: str, words: str, *also: BoundStatement) -> None:
+    async def _notify(self, author: str, identity: str, words: str, *also: BoundStatement) -> None:
         """Say something to an author in their own chat, once, in one transaction with other statements."""
         actor, now = Actor(author, "schedule"), self.clock.now()
         session, address = home_of(actor, self.access)

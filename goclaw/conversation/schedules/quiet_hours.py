@@ -164,7 +164,7 @@ class QuietHours:
         """Whether a delivery is held, or was."""
         return bool(await self._database.read(_KNOWN(of=delivery)))
 
-    def let_go(self, delivery: str) -> BoundStatement:
+    def drop(self, delivery: str) -> BoundStatement:
         """Return the UPDATE that lets a held delivery wait no more."""
         return _GONE(of=delivery)
 

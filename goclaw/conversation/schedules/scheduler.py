@@ -325,9 +325,9 @@ class Scheduler:
 
     async def _stands(self, job: Job) -> tuple[Standing, str]:
         """Return how the maker stands with the person to whom this goes, and why nothing goes there now."""
-        return await self.others.refusal(job.actor, job.address) if self._goes_to_another(job) else ("open", "")
+        return await self.others.refusal(job.actor, job.address) if self._is_for_another(job) else ("open", "")
 
-    def _goes_to_another(self, job: Job) -> bool:
+    def _is_for_another(self, job: Job) -> bool:
         """Whether this goes to another person; what the operator has configured is no person's."""
         return job.elsewhere and not job.configured and self.others.concerns(job.actor, job.address)
 
@@ -356,9 +356,9 @@ class Scheduler:
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         moved = [run, self._move(stored, occurrence)]
-        if self._goes_to_another(job):
+        if self._is_for_another(job):
             try:
-                await self.others.say(inbound, moved)
+                await self.others.send(inbound, moved)
             except AccessDenied as error:
                 await self._stop(stored, str(error))
         else:
@@ -374,7 +374,7 @@ class Scheduler:
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
         text = job.text if not occurrence.late else f"{job.text}\n\n({self._lateness(job, occurrence.due, now)})"
-        task, signed = job.task, self._goes_to_another(job)
+        task, signed = job.task, self._is_for_another(job)
         unattended = Unattended(
             stored.id,
             job.name,

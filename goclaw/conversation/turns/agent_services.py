@@ -42,7 +42,7 @@ from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, re
 from goclaw.conversation.turns.hooking import Hooking
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.conversation.turns.unattended import goes_to_another
+from goclaw.conversation.turns.unattended import is_for_another
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError
@@ -124,7 +124,7 @@ class AgentServices(TurnServices):
             # What an agent starts (a command in the background) is known where the person is.
             session=agent_run.home.key,
             # The chat of another person is none in which its tools may speak.
-            address=Address(LOCAL, inbound.session) if goes_to_another(inbound) else inbound.address,
+            address=Address(LOCAL, inbound.session) if is_for_another(inbound) else inbound.address,
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,

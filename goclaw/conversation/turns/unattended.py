@@ -18,7 +18,7 @@ SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
 
 
-def goes_to_another(inbound: Inbound) -> bool:
+def is_for_another(inbound: Inbound) -> bool:
     """Whether the result of a turn goes to another person than the one for whom it is done."""
     return inbound.unattended is not None and inbound.unattended.signed
 
@@ -30,10 +30,10 @@ class UnattendedTurns:
     scheduler: Scheduler
     engine: Engine
 
-    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    async def filter(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
-        if deliveries and goes_to_another(inbound):
-            return await self.scheduler.others.let_through(inbound, deliveries)
+        if deliveries and is_for_another(inbound):
+            return await self.scheduler.others.filter(inbound, deliveries)
         return await self.scheduler.quiet.filter(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
