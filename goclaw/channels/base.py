@@ -1,6 +1,6 @@
 """The interface between the gateway and chat channels."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from enum import Enum
@@ -25,6 +25,11 @@ def waits_first(delivery: Delivery) -> bool:
     return False
 
 
+async def knows_no_admins(chat: str) -> Collection[str]:
+    """The `admins_of` of a channel without groups."""
+    return ()
+
+
 @record
 class Capabilities:
     """The capabilities of a channel; the gateway checks them before it sends."""
@@ -43,6 +48,8 @@ class Capabilities:
     sends_at_once: Callable[[Delivery], bool] = waits_first
     """Whether a message that is handed over now would go to the service at once: nothing has to be waited for, and
     nothing is edited instead. Then the first `Handover.sending` is on disk before the delivery is handed over."""
+    admins_of: Callable[[str], Awaitable[Collection[str]]] = knows_no_admins
+    """Returns the keys of the people who administer a group at the service, by its chat; none where it cannot say."""
 
     def missing_for(self, delivery: Delivery) -> str:
         """Name the needs of a delivery that the channel cannot meet (`edit messages`); empty if it can do all."""

@@ -208,6 +208,13 @@ class Methods:
         self.world.commands.pop(scope_of(parameters), None)
         return True
 
+    async def do_getChatAdministrators(self, parameters: Json, uploads: Mapping[str, bytes]) -> list[Json]:
+        users = [
+            {"id": number, "is_bot": False, "first_name": "A"}
+            for number in self.world.admins.get(int(parameters["chat_id"]), ())
+        ]
+        return [{"status": "creator", "user": user, "is_anonymous": False} for user in users]
+
     async def do_answerCallbackQuery(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
         if parameters["callback_query_id"] not in self.world.callbacks:
             raise bad_request("query is too old and response timeout expired or query ID is invalid")

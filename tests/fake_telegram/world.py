@@ -75,6 +75,8 @@ class World:
     """Topics of groups where only their admins can write, which the bot is not; None: General."""
     callbacks: set[str] = field(default_factory=set)
     commands: dict[str, list[Json]] = field(default_factory=dict)
+    admins: dict[int, list[int]] = field(default_factory=dict)
+    """The people who administer groups, by chat."""
     drafts: dict[int, Json] = field(default_factory=dict)
     """The draft that a private chat shows now; any message takes its place."""
     webhook: str = ""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from goclaw.channels.telegram.message_content import limit_of
 from goclaw.channels.telegram.poll_lock import only_poller
 from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
-from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
+from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge, call
 from goclaw.channels.telegram.sender import Sender
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
@@ -108,6 +108,7 @@ class TelegramChannel:
             diffs=diffs,
             interim=interim,
             sends_at_once=self._sender.sends_at_once,
+            admins_of=self._admins_of,
         )
 
     async def run(self, gateway: GatewayPort) -> None:
@@ -130,6 +131,15 @@ class TelegramChannel:
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         return await self._sender.deliver(delivery, handover)
+
+    async def _admins_of(self, chat: str) -> Collection[str]:
+        try:
+            target = self._memory.migrations.current(int(chat))
+            members = await call(self._bot, "getChatAdministrators", {"chat_id": target})
+        except TelegramError as error:
+            log.warning("telegram: the admins of %s are unknown: %s", chat, error.message)
+            return ()
+        return [f"{CHANNEL}:{member['user']['id']}" for member in members]
 
     async def fetch(self, attachment: Attachment) -> bytes:
         limit = limit_of(attachment)

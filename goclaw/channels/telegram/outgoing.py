@@ -250,7 +250,11 @@ async def parts_of(delivery: Delivery, load_blob: Callable[[str], Awaitable[byte
     Raises:
         DeliveryError: there is nothing to send, or its file cannot be sent.
     """
-    parts = await _texts(delivery.text) if delivery.media is None else await _with_file(delivery, load_blob)
+    parts = (
+        await _texts(delivery.text, delivery.author)
+        if delivery.media is None
+        else await _with_file(delivery, load_blob)
+    )
     if not parts:
         raise DeliveryError("this message is empty", permanent=True)
     return parts
@@ -266,14 +270,16 @@ async def _with_file(delivery: Delivery, load_blob: Callable[[str], Awaitable[by
     name = delivery.media_name or "file"
     captions = await render_off_loop(delivery.text, MAX_CAPTION_UNITS)
     if len(captions) > 1:
-        return [OutgoingFile(name, content, NO_CAPTION), *await _texts(delivery.text)]
+        return [OutgoingFile(name, content, NO_CAPTION), *await _texts(delivery.text, delivery.author)]
     return [OutgoingFile(name, content, captions[0] if captions else NO_CAPTION)]
 
 
-async def _texts(markdown: str) -> list[Part]:
-    chunks = await render_off_loop(markdown)
+async def _texts(markdown: str, author: str) -> list[Part]:
+    """Return a text as messages; `author`: whose name stands above each, as it does above the first."""
+    name = f"From {author}:\n\n" if author else ""
+    chunks = await render_off_loop(markdown, MAX_UNITS - units(name))
     if len(chunks) <= MAX_PARTS:
-        return [*chunks]
+        return [*chunks[:1], *(part for chunk in chunks[1:] for part in with_note(chunk, name))]
     return [beginning(chunks[0]), OutgoingFile(WHOLE_NAME, mask_known(printable(markdown)).encode(), NO_CAPTION)]
 
 

@@ -182,6 +182,10 @@ class Access:
             return Decision(False, "policy.mode is plan: it is left when a plan was approved, or by an admin")
         return writing
 
+    def spec(self, tool: str) -> ToolSpec | None:
+        """Return the spec of a tool; None for an unknown one."""
+        return self._spec(tool)
+
     def tags(self, tool: str) -> frozenset[str]:
         """Return the tags of a tool; empty for an unknown one."""
         spec = self._spec(tool)

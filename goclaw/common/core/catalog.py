@@ -206,6 +206,7 @@ COMMANDS = {
     "deny": "goclaw.gateway.intake.commands.approvals:DENY",
     "approvals": "goclaw.gateway.intake.commands.approvals:APPROVALS",
     "guard": "goclaw.gateway.intake.commands.approvals:GUARD",
+    "blocked": "goclaw.gateway.intake.commands.people:BLOCKED",
     "pair": "goclaw.gateway.intake.commands.people:PAIR",
     "sessions": "goclaw.gateway.intake.commands.conversation:SESSIONS",
     "whoami": "goclaw.gateway.intake.commands.people:WHOAMI",

@@ -8,7 +8,7 @@ person in the same session. The right to answer is checked with `Access` at each
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goclaw.common.auth.access import Access
@@ -111,7 +111,9 @@ class Questions:
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
         self.prompt_files = PromptFileQuestions(environment, access=access, bus=bus, outbox=outbox, users=users)
-        """The questions that belong to no turn; they are answered in the same ways."""
+        """Questions about prompt files, which belong to no turn."""
+        self.besides: list[Callable[[Actor, str, str], Awaitable[Acceptance | None]]] = [self.prompt_files.answer]
+        """What answers the questions that belong to no turn; None: it has none of this id for this person."""
         self._messages = QuestionMessages(outbox, environment.blobs, users, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
@@ -198,7 +200,7 @@ class Questions:
         """
         item = self._answerable(actor, question_id)
         if isinstance(item, Acceptance):
-            return await self.prompt_files.answer(actor, question_id, text) or item
+            return await self._answer_besides(actor, question_id, text) or item
         given = parse_choice(item.question, text)
         if isinstance(given, Acceptance):
             return given
@@ -207,6 +209,12 @@ class Questions:
         if item.question.kind == "question":
             return answered("Thank you.")
         return answered(_DONE.get(given, "Denied."))
+
+    async def _answer_besides(self, actor: Actor, question_id: str, text: str) -> Acceptance | None:
+        for answer in self.besides:
+            if (said := await answer(actor, question_id, text)) is not None:
+                return said
+        return None
 
     async def choose(self, actor: Actor, question_id: str, index: int) -> Acceptance:
         """Answer with one of the question's options: what its button says, and nothing that a client made up."""
@@ -221,7 +229,7 @@ class Questions:
         """Answer that there will be no answer: no for an approval."""
         item = self._answerable(actor, question_id)
         if isinstance(item, Acceptance):
-            return await self.prompt_files.answer(actor, question_id, DENY) or item
+            return await self._answer_besides(actor, question_id, DENY) or item
         if item.question.kind == "approval":
             return await self.decide(actor, question_id, DENY)
         return answered("No answer given.") if await self._answer(item, actor, "", declined=True) else NO_QUESTION

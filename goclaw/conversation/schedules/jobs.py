@@ -210,7 +210,7 @@ class Job:
     """An action with its times, its person and its destination."""
 
     name: str
-    """Unique among all jobs: letters, digits, `-` and `_`."""
+    """Unique among those of its person: letters, digits, `-` and `_`."""
     kind: Literal["message", "task"]
     """`message`: the text word for word. `task`: a turn of an agent that gets the text."""
     text: str

@@ -100,7 +100,7 @@ async def make_schedule(schedules: Schedules, inbound: Inbound, order: ScheduleO
 
     A person without a time zone is asked for it the first time.
     """
-    stored = await schedules.make(inbound, order.name, order.request)
+    stored = await schedules.make(inbound, order.name, order.request, by_agent=by_agent)
     said = f"{stored.job.name} is set: {_when(schedules, inbound.actor, stored)}."
     if order.user or inbound.unattended:
         return said  # the person does not read this

@@ -7,10 +7,11 @@ while, so that a turn that is taken up after a crash does not send its result on
 Answers to the person's messages, runs that a person ordered, and reminders at a time that the person set count as asked
 for.
 
-`send_to_chat` says a text word for word, without a model.
+`send_to_chat` says a text word for word, without a model. First messages of one person to another are kept in the
+same table until that one has agreed (`messages_to_others`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
@@ -37,6 +38,8 @@ HELD = ":held"
 HEADING = "This arrived during your quiet hours:"
 AT_ONCE = 100
 """Held messages that become one."""
+ASKED = "asked:"
+"""Begins `chat` of a message that waits for its receiver's answer; the question's subject follows."""
 
 _DELIVERY: Codec[Delivery] = Codec(Delivery)
 _HOLD = insert_into(held_messages, "id", "session", "person", "chat", "body", "held_at", "until", ignore_conflict=True)
@@ -48,9 +51,16 @@ _DUE = Statement(
     .limit(bindparam("count"))
 )
 _EARLIEST = Statement(select(func.min(held_messages.c.until)).where(held_messages.c.until.is_not(None)))
+_WAITING = Statement(
+    select(held_messages)
+    .where(held_messages.c.chat == bindparam("of_chat"), held_messages.c.until.is_not(None))
+    .order_by(held_messages.c.seq)
+)
 _GONE = Statement(update(held_messages).where(held_messages.c.id == bindparam("of")).values(until=None))
 _BOUND = Statement(
-    update(held_messages).where(held_messages.c.until > bindparam("latest")).values(until=bindparam("new_until"))
+    update(held_messages)
+    .where(held_messages.c.until > bindparam("latest"), ~held_messages.c.chat.startswith(ASKED))
+    .values(until=bindparam("new_until"))
 )
 _PRUNE = Statement(
     delete(held_messages).where(held_messages.c.until.is_(None), held_messages.c.held_at < bindparam("before"))
@@ -69,6 +79,8 @@ class QuietHours:
         self._clock = clock
         self.changed: Callable[[], None] = lambda: None
         """Called when a message is held; the scheduler binds it."""
+        self.on_unanswered: Callable[[Sequence[Row]], Awaitable[None]]
+        """Called with messages whose receiver has not answered; `MessagesToOthers` binds it."""
 
     def until(self, person: str, address: Address) -> float | None:
         """Return when the quiet hours end that it is now at an address; None: there are none now.
@@ -104,7 +116,7 @@ class QuietHours:
         """
         if not deliveries or inbound.address.channel == LOCAL or (inbound.unattended and inbound.unattended.asked):
             return deliveries
-        fresh = [each for each in deliveries if not await self._database.read(_KNOWN(of=each.id))]
+        fresh = [each for each in deliveries if not await self.knows(each.id)]
         until = self.until(inbound.actor.key, inbound.address)
         if until is None or not fresh:
             return fresh
@@ -118,13 +130,38 @@ class QuietHours:
         """
         while (until := await self._earliest()) is not None and until <= self._clock.now():
             rows = await self._database.read(_DUE(now=self._clock.now(), count=AT_ONCE))
-            for _, group in groupby(rows, lambda row: row["chat"]):
+            for chat, group in groupby(rows, lambda row: row["chat"]):
                 held = list(group)
-                promised = self._join(held)
-                gone = [_GONE(of=row["id"]) for row in held]
-                await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
-                self._outbox.enqueue(promised)
+                if chat.startswith(ASKED):
+                    await self.on_unanswered(held)
+                else:
+                    await self._send(held, list(self._join(held)))
         return until
+
+    async def _send(self, held: Sequence[Row], promised: Sequence[Delivery], *also: BoundStatement) -> None:
+        gone = [_GONE(of=row["id"]) for row in held]
+        await self._database.write(*map(self._outbox.row, promised), *gone, *also, durable=True)
+        self._outbox.enqueue(promised)
+
+    async def find_waiting(self, subject: str) -> Sequence[Row]:
+        """Return the messages that wait for the answer to a question."""
+        return await self._database.read(_WAITING(of_chat=f"{ASKED}{subject}"))
+
+    async def send_after_answer(self, held: Sequence[Row], closed: Delivery, *also: BoundStatement) -> None:
+        """Send messages that waited for an answer, and the change of the question."""
+        await self._send(held, [*map(self.delivery_of, held), closed], *also)
+
+    async def knows(self, delivery: str) -> bool:
+        """Whether a delivery is held, or was."""
+        return bool(await self._database.read(_KNOWN(of=delivery)))
+
+    def drop(self, delivery: str) -> BoundStatement:
+        """Return the UPDATE that lets a held delivery wait no more."""
+        return _GONE(of=delivery)
+
+    def delivery_of(self, held: Row) -> Delivery:
+        """Return the delivery in a row."""
+        return _DELIVERY.from_json(held["body"])
 
     async def _earliest(self) -> float | None:
         found: float | None = (await self._database.read(_EARLIEST()))[0][0]
@@ -139,14 +176,17 @@ class QuietHours:
         """Forget sent messages that were held before a moment."""
         await self._database.write(_PRUNE(before=before))
 
-    def row(self, delivery: Delivery, person: str, until: float) -> BoundStatement:
-        """Return the INSERT that holds a delivery; one that is held or has gone stays as it is."""
+    def row(self, delivery: Delivery, person: str, until: float, waits_for: str = "") -> BoundStatement:
+        """Return the INSERT that holds a delivery; one that is held or has gone stays as it is.
+
+        `waits_for`: the subject of the question for whose answer it waits; empty: quiet hours hold it.
+        """
         address = delivery.address
         return _HOLD(
             id=delivery.id,
             session=delivery.session,
             person=person,
-            chat=f"{address.channel}:{address.chat}:{address.thread or ''}",
+            chat=f"{ASKED}{waits_for}" if waits_for else f"{address.channel}:{address.chat}:{address.thread or ''}",
             body=_DELIVERY.to_json(delivery),
             held_at=self._clock.now(),
             until=until,
@@ -156,19 +196,21 @@ class QuietHours:
         await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
         self.changed()
 
-    def _join(self, held: Sequence[Row]) -> list[Delivery]:
-        """Return the deliveries to a chat in place of those held for it."""
-        parts, others, last = list[str](), list[Delivery](), None
+    def _join(self, held: Sequence[Row]) -> Iterator[Delivery]:
+        """Yield the deliveries to a chat for those held for it: one of each author's, then files and questions."""
+        texts, others = dict[str, list[tuple[Delivery, str]]](), list[Delivery]()
         for row in held:
-            delivery = _DELIVERY.from_json(row["body"])
-            if delivery.media or delivery.action != "send":
+            delivery = self.delivery_of(row)
+            if delivery.media or delivery.action != "send" or delivery.asks:
                 others.append(delivery)
                 continue
             came = shown_shortly(row["held_at"], self._users.zone(row["person"]), self._clock.now())
-            parts.append(f"{came}: {delivery.text}")
-            last = delivery
-        joined = [replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))] if last else []
-        return [*joined, *others]
+            texts.setdefault(delivery.author, []).append((delivery, f"{came}: {delivery.text}"))
+        for parts in texts.values():
+            last = parts[-1][0]
+            text = "\n\n".join([HEADING, *(part for _, part in parts)])
+            yield replace(last, id=f"{last.id}{HELD}", text=text)
+        yield from others
 
 
 @record

@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from itertools import count
 from typing import get_args
 
-from goclaw.common.auth.access import Access
+from goclaw.common.auth.access import Access, ChosenMode
 from goclaw.common.auth.users import Users, set_timezone
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.schema import Config
@@ -24,6 +24,7 @@ from goclaw.common.core.plugins import third_party
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import find_fault
 from goclaw.common.core.timezones import find_zone, machine_zone
+from goclaw.common.specs import Risk
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import (
     AnyRecurrence,
@@ -38,12 +39,14 @@ from goclaw.conversation.schedules.jobs import (
 )
 from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
-from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
+from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, list_rights
 from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of, parse_moment
 from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.state import MODE
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import AccessDenied, ConfigError, StateError
+from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
 WHEN = (
@@ -54,7 +57,7 @@ WHAT = "say what, as one of these: message (sent word for word) or task (an agen
 _TASK_ONLY = ("agent", "model", "tools", "ask", "budget", "time_limit")
 _CHAT = re.compile(r"(?P<channel>[a-z][a-z0-9_-]{0,31}):(?P<chat>-?[^\s:]{1,64})(?::(?P<thread>[0-9]{1,20}))?")
 _CATCH_UP: dict[str, CatchUp] = {each: each for each in get_args(CatchUp)}
-MAX_JOBS = 1_000
+MAX_JOBS = 100
 """Jobs of one person."""
 MAX_TEXT = 20_000
 """Characters of a job's text."""
@@ -210,8 +213,10 @@ class Schedules:
         await self.users.refresh()
         return zone
 
-    async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest) -> StoredJob:
+    async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest, *, by_agent: bool = False) -> StoredJob:
         """Store the job that a person asks for with a message; an empty name is chosen here.
+
+        `by_agent`: a call of an agent, which the policy has judged before.
 
         Raises:
             AccessDenied: the person may not have it.
@@ -223,8 +228,12 @@ class Schedules:
             await self._check_model(inbound.actor, job.task.model)
         if job.task.agent and job.task.agent not in (known := self.agents(inbound.actor)):
             raise StateError(f"there is no agent {job.task.agent[:40]} for you{what_helps(job.task.agent, known)}")
+        if job.elsewhere and not by_agent:
+            await self._check_policy(inbound)
         if job.address.channel == NOTIFY:
             self._check_target(job)
+        elif job.elsewhere and job.task.ask:
+            raise StateError("ask needs the chat where you can answer: leave out ask, or to")
         elif wanted.to:
             there = self.access.session_for(job.actor, f"{job.address.channel}:{job.address.chat}")
             if self.access.authorize(job.actor, "session.write", there).allowed:
@@ -332,7 +341,7 @@ class Schedules:
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
-        for action, object_ in rights_needed(job):
+        for action, object_ in list_rights(job):
             decision = self.access.authorize(job.actor, action, object_)
             if not decision.allowed:
                 raise AccessDenied(decision.rule)
@@ -343,6 +352,21 @@ class Schedules:
         configured = [choice.spec for choice in choices if choice.configured]
         if wanted not in configured and not self.access.authorize(actor, "command.admin", "model").allowed:
             raise StateError(f"only admins may name a model that is not configured{what_helps(wanted, configured)}")
+
+    async def _check_policy(self, inbound: Inbound) -> None:
+        """Judge a command about another chat as the agent's own message there would be judged.
+
+        To whoever may approve such a call, the command is the approval.
+        """
+        actor = inbound.actor
+        stored = await self.facts.of_session(self.access.session_for(actor, inbound.session))
+        chosen = ChosenMode(**stored[MODE]) if MODE in stored else None
+        spec = self.access.spec("message") or self.access.spec(TOOL)
+        answer = decide(self.access, actor, spec, Risk.HIGH, chosen=chosen) if spec else "ask"
+        if answer == "refuse":
+            raise AccessDenied("the policy or the mode of this conversation refuses messages to other chats")
+        if answer == "ask" and (rule := self.access.missing(actor, "question.answer", actor.key)):
+            raise AccessDenied(f"a message to another chat needs an approval that you may not give ({rule})")
 
     def _check_target(self, job: Job) -> None:
         """Check that there is the URL that a job names, and that no answer is waited for there."""
@@ -356,8 +380,22 @@ class Schedules:
         return self.access.authorize(actor, "command.admin", TOOL).allowed
 
     async def _find(self, actor: Actor, name: str) -> StoredJob:
-        """Return the job of this name; one of another person is unknown to who may not see it."""
-        stored = await self.rows.find(name)
-        if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
+        """Return the job of this name, or `PERSON/NAME`; one of another person is unknown to who may not see it."""
+        person, _, bare = name.rpartition("/")
+        found = [each for each in await self.rows.list_by_name(bare) if person in ("", each.job.actor.key)]
+        if not self._oversees(actor):
+            found = [each for each in found if each.job.actor.key == actor.key]
+        if own := next((each for each in found if each.job.actor.key == actor.key), None):
+            return own
+        if not found:
             raise StateError(f"there is no schedule named {name[:80]}")
+        if len(found) > 1:
+            names = ", ".join(f"{each.job.actor.key}/{bare}" for each in found)
+            raise StateError(f"{len(found)} people have a schedule named {bare}: write one of {names}")
+        return found[0]
+
+    async def _own(self, actor: Actor, name: str) -> StoredJob:
+        stored = await self._find(actor, name)
+        if stored.job.configured:
+            raise StateError(f"{name} is in config.yaml (schedules.{stored.job.name}): change it there")
         return stored

@@ -16,7 +16,7 @@ KEEP_RUNS = 20
 KEEP_SECONDS = 31 * 24 * 3600.0
 
 _ADD = insert_into(schedules, "name", "person", "body", "state", "next", "made_at", ignore_conflict=True)
-_NAMED = Statement(select(schedules).where(schedules.c.name == bindparam("of_name")))
+_NAMED = Statement(select(schedules).where(schedules.c.name == bindparam("of_name")).order_by(schedules.c.id))
 _ONE = Statement(select(schedules).where(schedules.c.id == bindparam("of")))
 _ALL = Statement(select(schedules).order_by(schedules.c.next.is_(None), schedules.c.next, schedules.c.id))
 _OF_PERSON = Statement(
@@ -125,7 +125,7 @@ _PRUNE_DONE = Statement(
 
 
 class NameTaken(StateError):
-    """Another job has the name."""
+    """Another job of the person has the name."""
 
 
 class ScheduleRows:
@@ -138,7 +138,7 @@ class ScheduleRows:
         """Store a new job, durably.
 
         Raises:
-            NameTaken: another job has its name.
+            NameTaken: another job of the person has its name.
         """
         body, person = JOB.to_json(job), job.actor.key
         statement = _ADD(name=job.name, person=person, body=body, state="active", next=next_due, made_at=now)
@@ -152,8 +152,13 @@ class ScheduleRows:
         body = JOB.to_json(job)
         await self._database.write(_CHANGE(of=stored.id, new_body=body, new_next=next_due, new_state=state))
 
+    async def list_by_name(self, name: str) -> list[StoredJob]:
+        """Return the jobs of this name, of whichever people."""
+        return [_parse_row(row) for row in await self._database.read(_NAMED(of_name=name))]
+
     async def find(self, name: str) -> StoredJob | None:
-        return _first(await self._database.read(_NAMED(of_name=name)))
+        """Return a job with a name that one person has, as a heartbeat."""
+        return next(iter(await self.list_by_name(name)), None)
 
     async def by_id(self, job: int) -> StoredJob | None:
         return _first(await self._database.read(_ONE(of=job)))

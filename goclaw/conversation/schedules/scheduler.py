@@ -20,11 +20,12 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, StoredJob, turn_of, zone_of
-from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, home_of, send_to_chat
+from goclaw.conversation.schedules.messages_to_others import MessagesToOthers, Standing
+from goclaw.conversation.schedules.quiet_hours import Submit, home_of, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.store.database import BoundStatement
-from goclaw.errors import StateError
+from goclaw.errors import AccessDenied, StateError
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +68,20 @@ class Scheduler:
     """Starts due jobs. `run` is its life; all else may be called meanwhile."""
 
     def __init__(
-        self, rows: ScheduleRows, access: Access, submit: Submit, quiet: QuietHours, clock: Clock, prepare: Prepare
+        self,
+        rows: ScheduleRows,
+        access: Access,
+        submit: Submit,
+        others: MessagesToOthers,
+        clock: Clock,
+        prepare: Prepare,
     ) -> None:
         self._rows = rows
         self._access = access
         self._submit = submit
-        self.quiet = quiet
-        quiet.changed = self.on_change
+        self.others = others
+        self.quiet = others.quiet
+        self.quiet.changed = self.on_change
         self._clock = clock
         self._prepare = prepare
         self._changed = asyncio.Event()
@@ -164,6 +172,8 @@ class Scheduler:
             raise StateError(f"{stored.job.name} is already running")
         log.info("schedule %s: started by %s", stored.job.name, by.key or "the owner")
         now = self._clock.now()
+        if why := (await self._stands(stored.job))[1]:
+            raise StateError(why)
         prepared = await self._prepare(stored)
         if isinstance(prepared, Skipped):
             raise StateError(prepared.why)
@@ -225,8 +235,12 @@ class Scheduler:
         occurrence = await self._occurrence(stored, now)
         if occurrence is None:
             return
-        if refusal := self._refusal(stored.job):
+        standing, why = await self._stands(stored.job)
+        if refusal := self._refusal(stored.job) or (why if standing in ("stopped", "nobody") else ""):
             await self._stop(stored, refusal)
+        elif standing == "waits" and not isinstance(stored.job.when, Once):
+            log.info("schedule %s does not run: %s", stored.job.name, why)
+            await self._rows.write(self._rows.move(stored, occurrence.next))
         elif occurrence.skip:
             log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
             missed = self._rows.run(stored, occurrence.due, "", "missed", now, _describe_gap(occurrence))
@@ -268,11 +282,19 @@ class Scheduler:
 
     def _refusal(self, job: Job) -> str:
         """Return why the maker may not have this run any more; empty: the maker may."""
-        for action, object_ in [] if job.configured else rights_needed(job):
+        for action, object_ in [] if job.configured else list_rights(job):
             decision = self._access.authorize(job.actor, action, object_)
             if not decision.allowed:
                 return f"{job.actor.key} may no longer run it ({decision.rule})"
         return ""
+
+    async def _stands(self, job: Job) -> tuple[Standing, str]:
+        """Return how the maker stands with the person to whom this goes, and why nothing goes there now."""
+        return await self.others.refusal(job.actor, job.address) if self._is_for_another(job) else ("open", "")
+
+    def _is_for_another(self, job: Job) -> bool:
+        """Whether this goes to another person; what the operator has configured is no person's."""
+        return job.elsewhere and not job.configured and self.others.concerns(job.actor, job.address)
 
     async def _stop(self, stored: StoredJob, why: str) -> None:
         """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
@@ -298,8 +320,15 @@ class Scheduler:
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
-        way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
-        await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
+        moved = [run, self._move(stored, occurrence)]
+        if self._is_for_another(job):
+            try:
+                await self.others.send(inbound, moved)
+            except AccessDenied as error:
+                await self._stop(stored, str(error))
+        else:
+            way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
+            await send_to_chat(inbound, self._submit, way, moved)
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
@@ -313,7 +342,7 @@ class Scheduler:
         if occurrence.late:
             was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
             text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"
-        task, session = job.task, job.session
+        task, session, signed = job.task, job.session, self._is_for_another(job)
         if job.kind == "task" and task.session != "same":
             # One of its own, unless the job names another.
             is_fresh = task.session == "fresh"
@@ -322,13 +351,14 @@ class Scheduler:
             stored.id,
             job.name,
             occurrence.due,
-            ask=task.ask,
+            ask=task.ask and not signed,
             agent=task.agent,
             model=task.model,
             tools=task.tools,
             budget=task.budget,
             seconds=task.seconds,
-            asked=job.personal,
+            signed=signed,
+            asked=job.personal and not signed,
             source=task.source,
         )
         return Inbound(
@@ -342,7 +372,7 @@ class Scheduler:
         )
 
 
-def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
+def list_rights(job: Job) -> Iterator[tuple[str, str]]:
     """Yield the permissions that the maker of a job needs: actions, with their objects."""
     yield "tool.use", TOOL
     yield "session.write", job.session

@@ -10,6 +10,8 @@ from goclaw.common.auth.access import ChosenMode
 from goclaw.common.config.agents import MAIN
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import (
+    LOCAL,
+    Address,
     AgentProgress,
     Delivery,
     Inbound,
@@ -35,6 +37,7 @@ from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.conversation.turns.answers import is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
@@ -120,7 +123,8 @@ class AgentServices(TurnServices):
             actor=inbound.actor,
             # What an agent starts (a command in the background) is known where the person is.
             session=agent_run.home.key,
-            address=inbound.address,
+            # The chat of another person is none in which its tools may speak.
+            address=Address(LOCAL, inbound.session) if is_for_another(inbound) else inbound.address,
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,
@@ -349,7 +353,9 @@ class AgentServices(TurnServices):
         await self.agent_run.turn.intend(step)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
-        return await self._context.ports.outbox.send(delivery)
+        inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others
+        outbox = self._context.ports.outbox
+        return await others.deliver(inbound.actor, self.scope.address, delivery, outbox)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session

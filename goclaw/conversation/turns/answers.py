@@ -285,6 +285,11 @@ def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool
     return unknown and UNKNOWN_SHARE * tokens > context_window
 
 
+def is_for_another(inbound: Inbound) -> bool:
+    """Whether the result of a turn goes to another person than the one for whom it is done."""
+    return inbound.unattended is not None and inbound.unattended.signed
+
+
 @record
 class UnattendedTurns:
     """Ends unattended turns."""
@@ -292,8 +297,10 @@ class UnattendedTurns:
     scheduler: Scheduler
     engine: Engine
 
-    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    async def filter(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
+        if deliveries and is_for_another(inbound):
+            return await self.scheduler.others.filter(inbound, deliveries)
         return await self.scheduler.quiet.filter(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:

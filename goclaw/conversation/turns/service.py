@@ -24,7 +24,7 @@ from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agent_services import AgentServices
-from goclaw.conversation.turns.answers import empty_sentence
+from goclaw.conversation.turns.answers import empty_sentence, is_for_another
 from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn import SETTLE_STEP, STOPPED, TurnRun
 from goclaw.conversation.turns.turn_context import TurnContext, WindowShortage
@@ -124,7 +124,7 @@ class Sessions:
             told = self._compose_text(turn, ending)
             deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, ending.outcome)]
             if inbound.unattended:
-                deliveries = await self.context.unattended.let_through(inbound, deliveries)
+                deliveries = await self.context.unattended.filter(inbound, deliveries)
             await turn.end(deliveries)
             self._publish_end(turn, ending.outcome, ending.text, told)
             _log_end(ending, self.context.ports.clock.monotonic() - began, session.turn.last_answer)
@@ -150,7 +150,7 @@ class Sessions:
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
         inbound = turn.inbound
-        if inbound.address.channel != LOCAL:
+        if inbound.address.channel != LOCAL and not is_for_another(inbound):
             told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
             await self.context.ports.outbox.promise(told)
 
@@ -166,7 +166,7 @@ class Sessions:
         self._publish_end(turn, Outcome.FAILED, FAILED, told)
         deliveries = _answer_to(turn, told)
         if turn.inbound.unattended:
-            deliveries = await self.context.unattended.let_through(turn.inbound, deliveries)
+            deliveries = await self.context.unattended.filter(turn.inbound, deliveries)
         return deliveries
 
     async def _answer(self, turn: Turn, session: Session) -> TurnEnding:

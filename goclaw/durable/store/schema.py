@@ -222,7 +222,7 @@ schedules = _table(
     Column("failures", Integer, nullable=False, server_default="0", doc="Failed runs since one that went well."),
     Column("note", TEXT, nullable=False, server_default="", doc="Why it was stopped, for people."),
     Column("made_at", Float, nullable=False),
-    UniqueConstraint("name", name="schedules_name"),
+    UniqueConstraint("person", "name", name="schedules_name"),
     Index("schedules_by_next", "next", sqlite_where=text("next IS NOT NULL")),
     Index("schedules_by_person", "person"),
     sqlite_autoincrement=True,  # ids of runs begin with the job's: one of a job that is gone must not come again

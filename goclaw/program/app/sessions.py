@@ -19,6 +19,7 @@ from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.heartbeat import Heartbeat
+from goclaw.conversation.schedules.messages_to_others import MessagesToOthers
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.rows import ScheduleRows
@@ -146,7 +147,12 @@ class SessionParts:
         heartbeat = Heartbeat(
             config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, clock
         )
-        scheduler = Scheduler(rows, self.access, engine.submit, quiet, clock, heartbeat.prepare)
+        settings, audit = ports.store.settings, ports.environment.audit
+        others = MessagesToOthers(
+            database, self.access, users, settings, quiet, ports.outbox.channels, engine.submit, clock, audit
+        )
+        ports.questions.besides.append(others.answer)
+        scheduler = Scheduler(rows, self.access, engine.submit, others, clock, heartbeat.prepare)
         return Schedules(
             rows,
             scheduler,

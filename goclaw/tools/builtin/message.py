@@ -116,9 +116,15 @@ class Done(Result):
     chat: str
     message_id: Annotated[str, Field(description="Of the message that was sent, or that something was done to")] = ""
     emoji: str = ""
+    held: Annotated[bool, Field(description="Whether the receiver is asked first and it has not gone yet")] = False
 
     def text(self) -> str:
         match self.action:
+            case "send" if self.held:
+                return (
+                    f"not sent yet: {self.channel}:{self.chat} is asked first whether such messages are welcome; after "
+                    "a yes within 24 hours it is sent, else the person is told. Do not send it again"
+                )
             case "send":
                 sent = f"sent to {self.channel}:{self.chat}"
                 return f"{sent}, message id {self.message_id}" if self.message_id else sent
@@ -142,7 +148,8 @@ class Done(Result):
     tags=("conversation",),
     access=_access,
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
-    result_hint="{% if action == 'send' %}sent to {{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",
+    result_hint="{% if action == 'send' %}{{ 'waits for a yes from' if held else 'sent to' }} "
+    "{{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",
     examples=(
         Example("Write besides the answer", {"action": "send", "text": "The report is **ready**."}, output="sent to "),
         Example(
@@ -216,6 +223,7 @@ async def message(
         chat=address.chat,
         message_id=(receipt.message_id or "") if action == "send" else message_id,
         emoji=emoji if action == "react" else "",
+        held=receipt.held,
     )
 
 

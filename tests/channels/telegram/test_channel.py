@@ -151,3 +151,12 @@ async def test_what_tools_keep_for_people_comes_as_a_document_unless_that_is_tur
         await stage.deliver("", media="key", media_name="diff.json")
         (document,) = stage.telegram.sent(5)
     assert (document.file_name, document.file) == ("diff.json", b'{"path": "a.txt"}')
+
+
+async def test_the_admins_of_a_group_are_those_that_telegram_names_now() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(-1001)
+        stage.telegram.world.admins[-1001] = [5, 7]
+        assert list(await stage.channel.capabilities.admins_of("-1001")) == ["telegram:5", "telegram:7"]
+        stage.telegram.fail("getChatAdministrators", status=400, description="Bad Request: chat not found")
+        assert list(await stage.channel.capabilities.admins_of("-1001")) == []

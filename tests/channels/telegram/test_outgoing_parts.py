@@ -1,7 +1,9 @@
 """A delivery's parts: as few messages as people read, and the rest where it is whole."""
 
+import pytest
+
 from goclaw.channels.telegram.outgoing import BEGINNING_UNITS, MAX_PARTS, WHOLE_BELOW, WHOLE_NAME
-from goclaw.channels.telegram.render import units
+from goclaw.channels.telegram.render import MAX_UNITS, units
 from tests.channels.telegram.support import delivery, open_stage
 
 LONG = (
@@ -43,3 +45,13 @@ async def test_an_edit_that_is_too_long_does_the_same() -> None:
         await stage.hand_over(delivery(LONG, number="e", action="edit", message_id=own))
         beginning, whole = stage.telegram.sent(5)
         assert (str(beginning.message_id), whole.file_name) == (own, WHOLE_NAME)
+
+
+@pytest.mark.promise("P-message-other-chats")
+async def test_each_part_of_another_persons_words_names_the_author() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        await stage.deliver("**From Ann:**\n\n" + "\n\n".join("word " * 815 for _ in range(3)), author="Ann")
+        sent = [each.text for each in stage.telegram.sent(5)]
+        assert len(sent) == 3 and all(text.startswith("From Ann:\n\nword") for text in sent)
+        assert all(units(text) <= MAX_UNITS for text in sent)

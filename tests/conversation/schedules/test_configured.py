@@ -84,7 +84,7 @@ async def test_a_persons_schedule_of_the_same_name_stays_and_a_time_that_has_pas
 ) -> None:
     async with world.running() as core:
         await hourly(core, world, name="tea")
-        await follow(core, {"tea": TEA, "old": {"at": "2001-01-01T08:00", "message": "x"}})
+        await follow(core, {"tea": TEA | {"user": HERE.key}, "old": {"at": "2001-01-01T08:00", "message": "x"}})
         (stored,) = await core.schedules.of(HERE)
         assert not stored.job.configured
     assert ("schedules.tea in the configuration does not run: there is already a schedule named tea") in caplog.text

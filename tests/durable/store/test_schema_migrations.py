@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.common.config.state import Locality
 from goclaw.durable.store.schema import LOCALITY, metadata
-from goclaw.durable.store.sqlite.migrations import migrate
+from goclaw.durable.store.sqlite.migrations import MIGRATIONS, migrate
 from goclaw.errors import StateError
 
 pytestmark = pytest.mark.sqlite("the steps of SQLite's schema")
@@ -116,3 +116,25 @@ def test_every_table_of_a_new_file_says_which_processes_need_its_rows(tmp_path: 
         names = sorted(row[0] for row in found)
     assert len(names) == len(metadata.tables)
     assert [name for name in names if metadata.tables[name].info.get(LOCALITY) not in set(Locality)] == []
+
+
+def test_names_of_schedules_become_each_persons_own_and_ids_never_come_again(tmp_path: Path) -> None:
+    path, add = (
+        tmp_path / "a.db",
+        "INSERT INTO schedules (name, person, body, state, made_at) VALUES (?, ?, '{}', ?, 1)",
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST.read_text())
+        before = next(number for number, step in enumerate(MIGRATIONS) if "former_schedules" in step)
+    migrate(path, MIGRATIONS[:before])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name in ("tea", "gone"):
+            connection.execute(add, (name, "telegram:1", "active"))
+        connection.execute("DELETE FROM schedules WHERE name = 'gone'")
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(add, ("tea", "telegram:2", "active"))
+        kept = connection.execute("SELECT id, name, person FROM schedules ORDER BY id").fetchall()
+        assert kept == [(1, "tea", "telegram:1"), (3, "tea", "telegram:2")]
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(add, ("tea", "telegram:2", "active"))

@@ -143,6 +143,8 @@ class Unattended:
     """US dollars that the turn may cost; None: the agent's limit."""
     seconds: float | None = None
     """Time that the turn may take; None: the agent's limit."""
+    signed: bool = False
+    """Whether its result goes to another person, with its author's name and only where that one has agreed."""
     asked: bool = False
     """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
     source: SourceKind | None = None
@@ -300,6 +302,9 @@ class Delivery:
     """Buttons; only the daemon itself makes them, never a tool or a model."""
     asks: bool = False
     """Whether it asks a person a question: only the daemon's own `of` may change or remove it."""
+    author: str = ""
+    """The name of the person whose words these are, where the receiver is another one: it stands above each part of a
+    message that a channel has to split. The text itself begins with it."""
     of: str = ""
     """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""
 
@@ -310,3 +315,5 @@ class Receipt:
 
     message_id: str
     """The (first) message's id at the channel; empty where it has no ids."""
+    held: bool = False
+    """Whether it waits until its receiver has agreed."""

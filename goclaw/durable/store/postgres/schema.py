@@ -72,6 +72,9 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(COMMITS, of_both_stores=False),
     SchemaStep(f"ALTER TABLE {messages.name} ADD COLUMN denied BOOLEAN"),
     SchemaStep(FILE_LABELS),
+    SchemaStep(
+        "ALTER TABLE schedules DROP CONSTRAINT schedules_name, ADD CONSTRAINT schedules_name UNIQUE (person, name)"
+    ),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)

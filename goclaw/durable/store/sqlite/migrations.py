@@ -106,7 +106,22 @@ CREATE TABLE file_labels (
     folder VARCHAR NOT NULL, path VARCHAR NOT NULL, stamp VARCHAR NOT NULL, PRIMARY KEY (folder, path)
 );
 """
-MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6, _TO_7, _TO_8)
+_TO_9 = """
+ALTER TABLE schedules RENAME TO former_schedules;
+CREATE TABLE schedules (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, name VARCHAR NOT NULL, person VARCHAR NOT NULL, body TEXT NOT NULL,
+    state VARCHAR NOT NULL, next FLOAT, running VARCHAR NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT '0',
+    note TEXT NOT NULL DEFAULT '', made_at FLOAT NOT NULL, CONSTRAINT schedules_name UNIQUE (person, name)
+);
+INSERT INTO schedules SELECT id, name, person, body, state, next, running, failures, note, made_at
+    FROM former_schedules ORDER BY id;
+UPDATE sqlite_sequence SET seq = (SELECT seq FROM sqlite_sequence WHERE name = 'former_schedules')
+    WHERE name = 'schedules' AND EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'former_schedules');
+DROP TABLE former_schedules;
+CREATE INDEX schedules_by_next ON schedules (next) WHERE next IS NOT NULL;
+CREATE INDEX schedules_by_person ON schedules (person);
+"""
+MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6, _TO_7, _TO_8, _TO_9)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

@@ -2,6 +2,7 @@
 
 - `/help`: the commands that the sender may use.
 - `/whoami`: the sender's identity and rights.
+- `/blocked`: the people whose messages through the bot the sender has stopped; `/blocked remove N` undoes it.
 - `/pair list|approve CODE|deny CODE`: the pairing requests of strangers (see `auth.pairing`). For admins, in private.
 """
 
@@ -20,7 +21,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Approvals": ("mode", "approve", "deny", "approvals", "guard"),
     "Agents and tools": ("agent", "agents", "tools", "tool"),
     "Time": ("remind", "schedule", "heartbeat"),
-    "Information": ("usage", "memory", "whoami"),
+    "Information": ("usage", "memory", "whoami", "blocked"),
     "Administration": ("pair",),
 }
 """The headings of `/help` and the commands below each."""
@@ -45,6 +46,32 @@ async def _help(context: CommandContext) -> Reply:
 async def _whoami(context: CommandContext) -> Reply:
     rights = context.ports.reports.rights(context.actor, context.session)
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
+
+
+BLOCKED_USAGE = "/blocked remove NUMBER lets them ask again."
+
+
+async def _manage_stops(context: CommandContext) -> Reply:
+    others, actor = context.ports.schedules.scheduler.others, context.actor
+    stopped = await others.list_stops(actor, context.inbound.address)
+    order, _, number = context.arguments.partition(" ")
+    if not order:
+        lines = [f"{number}. {others.describe(pair)}" for number, pair in enumerate(stopped, 1)]
+        return Reply(
+            "\n".join(["These people may not send you messages through me:", *lines, "", BLOCKED_USAGE])
+            if lines
+            else "You have stopped nobody's messages."
+        )
+    if order.lower() != "remove" or number.strip() not in map(str, range(1, len(stopped) + 1)):
+        return Reply(f"/blocked lists the people whose messages you have stopped. {BLOCKED_USAGE}")
+    pair = stopped[int(number) - 1]
+    await others.unblock(actor, pair)
+    return Reply(f"{others.describe(pair)} may ask again to send you messages.")
+
+
+BLOCKED = Command(
+    "blocked", "List whose messages you have stopped: /blocked [remove NUMBER]", _manage_stops, anywhere=True
+)
 
 
 async def _pair(context: CommandContext) -> Reply:

@@ -176,7 +176,8 @@ async def _change(call: Call, name: str, action: str) -> Schedule:
 
 async def _find(call: Call, name: str) -> StoredJob:
     """Return a schedule that the caller may see; raises Problem (404) for another user's as for an unknown one."""
-    found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
+    named = [each for each in await call.ports.schedules.of(call.actor) if each.job.name == name]
+    found = min(named, key=lambda each: each.job.actor.key != call.actor.key, default=None)
     if found is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"you have no schedule {name!r}", field="name")
     return found
