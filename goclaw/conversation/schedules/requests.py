@@ -36,10 +36,11 @@ from goclaw.conversation.schedules.jobs import (
     cron,
     interval,
 )
+from goclaw.conversation.schedules.moments import understand_moment
 from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
-from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of, parse_moment
+from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of
 from goclaw.conversation.sessions.models import Models
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
@@ -47,7 +48,7 @@ from goclaw.errors import AccessDenied, ConfigError, StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
 WHEN = (
-    "say when, in one of these ways: at (20m, 8:00, tomorrow 8:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
+    "say when, in one of these ways: at (20m, tomorrow 8:00, friday 17:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
     "or cron (`30 8 * * 1-5`)"
 )
 WHAT = "say what, as one of these: message (sent word for word) or task (an agent gets it)"
@@ -129,8 +130,8 @@ def _when(wanted: ScheduleRequest, now: float, zone: tzinfo) -> AnyRecurrence:
     key = str(getattr(zone, "key", ""))
     try:
         if wanted.at.strip():
-            by_duration = duration(wanted.at.strip()) is not None
-            return Once(parse_moment(wanted.at, now, zone), key, by_duration)
+            said = understand_moment(wanted.at, now, zone)
+            return Once(said.at, key, said.by_duration, said.has_offset)
         return interval(wanted.every, now, key) if wanted.every.strip() else cron(wanted.cron, key, now)
     except NoTime as error:
         raise StateError(str(error)) from None
