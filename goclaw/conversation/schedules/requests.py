@@ -4,16 +4,15 @@ A person sees and changes their own jobs, an admin those of all. A job from the 
 Each error of a request (`draft`) names the option, and the forms that it may have.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import count
 from typing import get_args
 
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.users import Users, set_timezone
+from goclaw.common.auth.users import Users
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.schema import Config
 from goclaw.common.config.webhooks import NOTIFY
@@ -23,7 +22,6 @@ from goclaw.common.core.events import LOCAL, Actor, Address, Inbound
 from goclaw.common.core.plugins import third_party
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import find_fault
-from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import (
     AnyRecurrence,
@@ -40,11 +38,10 @@ from goclaw.conversation.schedules.moments import understand_moment
 from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
-from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of
+from goclaw.conversation.schedules.times import NoTime, duration, format_moment
 from goclaw.conversation.sessions.models import Models
-from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
-from goclaw.errors import AccessDenied, ConfigError, StateError
+from goclaw.errors import AccessDenied, StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
 WHEN = (
@@ -183,33 +180,6 @@ class Schedules:
     def home(self, actor: Actor) -> tuple[str, Address]:
         """Return the session that a person has of their own, and the chat where they read it."""
         return home_of(actor, self.access)
-
-    async def zone_question(self, actor: Actor) -> str:
-        """Return the question for the zone of a person without one, and the way to set it: once, later it is empty."""
-        user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
-        if (user and user.timezone) or await self.facts.fact(fact):
-            return ""
-        await self.facts.learn(fact, value=True)
-        zone = machine_zone()
-        name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
-        remedy = "send" if user else f"add yourself to users.json (`goclaw users add {actor.key}`) and send"
-        return (
-            f"I assume your time zone is {name}, like this machine's. If not, {remedy} /schedule timezone Asia/Tokyo."
-        )
-
-    async def set_zone(self, actor: Actor, name: str) -> tzinfo:
-        """Write a person's time zone into users.json.
-
-        Raises:
-            StateError: there is no such zone, the person is not in users.json, or the file cannot be written.
-        """
-        try:
-            zone = find_zone(name)
-            await asyncio.to_thread(set_timezone, self.config.users_path, actor.key, name, file_writer(self.config))
-        except (ConfigError, ValueError) as error:
-            raise StateError(str(error)) from None
-        await self.users.refresh()
-        return zone
 
     async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest) -> StoredJob:
         """Store the job that a person asks for with a message; an empty name is chosen here.

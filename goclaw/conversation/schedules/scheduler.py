@@ -20,9 +20,10 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, StoredJob, turn_of, zone_of
-from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, home_of, send_to_chat
+from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, chat_of_maker, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.conversation.schedules.wording import is_reminder, reminder_choices, shown_job
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import StateError
 
@@ -278,7 +279,7 @@ class Scheduler:
         """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
         log.warning("schedule %s has stopped: %s", stored.job.name, why)
         job, now = stored.job, self._clock.now()
-        session, address = home_of(job.actor, self._access) if job.elsewhere else (job.session, job.address)
+        session, address = chat_of_maker(job, self._access)
         words = f"The schedule {job.name} has stopped: {why}."
         unattended = Unattended(stored.id, job.name, now)
         told = Inbound(
@@ -299,7 +300,8 @@ class Scheduler:
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
-        await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
+        choices = reminder_choices(stored) if is_reminder(job) and occurrence.next is None else ()
+        await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)], choices)
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
@@ -309,7 +311,7 @@ class Scheduler:
 
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
-        text = job.text
+        text = shown_job(job)
         if occurrence.late:
             was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
             text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"

@@ -48,4 +48,4 @@ async def test_remind_20m_tea_arrives(tmp_path: Path) -> None:
             # A schedule that is made has the others looked at, as the end of their time would.
             await telegram.world.say("/remind 5h supper", user=5)
             texts = [sent.text for sent in await telegram.wait_sent(5, 3)]
-            assert "tea" in texts
+            assert "⏰ Reminder: tea" in texts
