@@ -42,6 +42,10 @@ async def test_who_has_set_no_zone_is_asked_once_with_the_zones_of_others_near_b
     others = {f"memory:{number}": User(f"memory:{number}", timezone=BERLIN) for number in range(2)}
     async with world.running() as core:
         core.schedules.users._users = {**others, ANN.key: User(ANN.key), "memory:9": User("memory:9", timezone=TOKYO)}
+        await core.command(
+            f"/schedule add zero --at 8:00 --message tea --user {ANN.key}", actor=OWNER, session=OWNER.key
+        )
+        assert not [heard for heard in world.room.all if heard.delivery.choices], "the owner reads that"
         await core.command("/remind 8:00 pills", actor=ANN)
         await core.command("/remind 9:00 pills", actor=ANN)
         await core.settled()
@@ -113,6 +117,7 @@ async def test_the_owner_sets_a_zone_without_being_listed(world: World) -> None:
         assert (await core.command("/remind 8:00 tea", actor=OWNER, chat="", session=OWNER.key)).endswith(
             "If not, send /schedule timezone Asia/Tokyo, with the name of yours."
         )
+        assert "time zone" not in await core.command("/remind 9:00 tea", actor=OWNER, chat="", session=OWNER.key)
         said = await core.command("/schedule timezone Asia/Tokyo", actor=OWNER, session=OWNER.key)
         assert said.startswith("Your time zone is Asia/Tokyo") and "- reminder-1: " in said
         core.schedules.users.zones.clear()
