@@ -7,6 +7,7 @@ is not. "Wrong" is a moment other than the one that was meant; the rest was not 
 process, the least of five; size is that of the library with what it needs and GoClaw does not have.
 """
 
+import importlib
 import importlib.metadata
 import json
 import os
@@ -17,6 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from goclaw.conversation.schedules.spoken_times import read_moment
 
 PHRASES = Path(__file__).parents[1] / "tests/conversation/schedules/phrases.tsv"
 ZONE = ZoneInfo("Europe/Berlin")
@@ -32,30 +35,25 @@ Reader = Callable[[str, str], datetime | None]
 
 
 def read_ours(_: str, phrase: str) -> datetime | None:
-    from goclaw.conversation.schedules.spoken_times import read_moment
-
     found = read_moment(phrase, NOW.timestamp(), ZONE)
     return datetime.fromtimestamp(found.at, ZONE) if found else None
 
 
 def read_by_dateparser(language: str, phrase: str) -> datetime | None:
-    import dateparser
-
+    dateparser: Any = importlib.import_module("dateparser")
     settings = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": NOW.replace(tzinfo=None), "DATE_ORDER": "DMY"}
     found: datetime | None = dateparser.parse(phrase, languages=[language], settings=settings)
     return found
 
 
 def read_by_recurrent(_: str, phrase: str) -> datetime | None:
-    from recurrent.event_parser import RecurringEvent
-
-    found = RecurringEvent(now_date=NOW.replace(tzinfo=None)).parse(phrase)
+    recurrent: Any = importlib.import_module("recurrent.event_parser")
+    found = recurrent.RecurringEvent(now_date=NOW.replace(tzinfo=None)).parse(phrase)
     return found if isinstance(found, datetime) else None
 
 
 def read_by_parsedatetime(language: str, phrase: str) -> datetime | None:
-    import parsedatetime
-
+    parsedatetime: Any = importlib.import_module("parsedatetime")
     locales = {"en": "en_US", "de": "de_DE", "fr": "fr_FR", "es": "es", "pt": "pt_BR"}
     if language not in locales:
         return None

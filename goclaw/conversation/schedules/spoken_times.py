@@ -21,42 +21,43 @@ _VOCABULARIES = (  # English, German, French, Spanish, Italian, Portuguese
     "mins|h=hour,hours|d=day,days|w=week,weeks|o=o'clock|pm=pm,p.m.|am=am,a.m.|@=at|30 +=half past|15 +=quarter past|"
     "15 -=quarter to|+=past|-=to|12:00=noon,midday|24:00=midnight|=on,the,next,of|#=zero,one,two,three,four,five,six,"
     "seven,eight,nine,ten,eleven,twelve",
-    "D0=heute|D1=morgen|D2=übermorgen|P1=morgens,vormittags,am morgen,am vormittag|P2=nachmittags,abends,"
-    "am nachmittag,am abend|P3=nachts,in der nacht|p1=früh,morgen,vormittag|p2=nachmittag,abend|p3=nacht|"
-    "D0 P1=heute früh,heute morgen|W=montag,dienstag,mittwoch,donnerstag,freitag,samstag,sonntag|W=mo.,di.,mi.,do.,"
-    "fr.,sa.,so.|N=januar,februar,märz,april,mai,juni,juli,august,september,oktober,november,dezember|N=jan,feb,mär,"
-    "apr,mai,jun,jul,aug,sep,okt,nov,dez|in=in|one=ein,eine,einer,einem|half h=einer halben stunde|s=sekunde,sekunden|"
-    "m=minute,minuten,min|h=stunde,stunden,std|d=tag,tagen|w=woche,wochen|o=uhr,h|@=um,gegen|-30=halb|"
-    "15 +=viertel nach|15 -=viertel vor|+=nach|-=vor|12:00=mittags,am mittag|24:00=mitternacht|=am,den,der,nächsten,"
+    "D0=heute|D1=morgen|D2=übermorgen|P1=morgens,vormittags,am morgen,am vormittag|P2=nachmittags,abends,am nachmittag,"
+    "am abend|P3=nachts,in der nacht|p1=früh,morgen,vormittag|p2=nachmittag,abend|p3=nacht|D0 P1=heute früh,"
+    "heute morgen|W=montag,dienstag,mittwoch,donnerstag,freitag,samstag,sonntag|W=mo.,di.,mi.,do.,fr.,sa.,so.|N=januar,"
+    "februar,märz,april,mai,juni,juli,august,september,oktober,november,dezember|N=jan,feb,mär,apr,mai,jun,jul,aug,sep,"
+    "okt,nov,dez|in=in|one=ein,eine,einer,einem|half h=einer halben stunde|s=sekunde,sekunden|m=minute,minuten,min|"
+    "h=stunde,stunden,std|d=tag,tagen|w=woche,wochen|o=uhr,h|@=um,gegen|-30=halb|15 +=viertel nach|15 -=viertel vor|"
+    "+=nach|-=vor|12:00=mittag,mittags,am mittag|15 m=einer viertelstunde|24:00=mitternacht|=am,den,der,nächsten,"
     "kommenden|#=null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,zehn,elf,zwölf",
     "D0=aujourd'hui|D1=demain|D2=après-demain,après demain|D0 P1=ce matin|D0 P2=ce soir,cet après-midi|"
     "D0 P3=cette nuit|P1=du matin|P2=du soir,de l'après-midi|p1=matin|p2=soir,après-midi|W=lundi,mardi,mercredi,jeudi,"
     "vendredi,samedi,dimanche|N=janvier,février,mars,avril,mai,juin,juillet,août,septembre,octobre,novembre,décembre|"
     "in=dans|one=un,une|half h=une demi-heure,une demi heure|s=seconde,secondes|m=minute,minutes,min|h=heure,heures,h|"
     "d=jour,jours|w=semaine,semaines|@=à,vers|+30=et demie,et demi|+15=et quart|-15=moins le quart|less=moins|"
-    "12:00=midi|24:00=minuit|=le,prochain|#=zéro,une,deux,trois,quatre,cinq,six,sept,huit,neuf,dix,onze,douze",
+    "15 m=un quart d'heure|12:00=midi|24:00=minuit|=le,prochain|#=zéro,une,deux,trois,quatre,cinq,six,sept,huit,neuf,"
+    "dix,onze,douze",
     "D0=hoy|D1=mañana|D2=pasado mañana|D0 P1=esta mañana|D0 P2=esta tarde|D0 P3=esta noche|P1=por la mañana,"
     "de la mañana|P2=por la tarde,de la tarde|P3=por la noche,de la noche|W=lunes,martes,miércoles,jueves,viernes,"
     "sábado,domingo|N=enero,febrero,marzo,abril,mayo,junio,julio,agosto,septiembre,octubre,noviembre,diciembre|in=en,"
-    "dentro de|one=un,una|half h=media hora|s=segundo,segundos|m=minuto,minutos,min|h=hora,horas,h|d=día,días|"
-    "w=semana,semanas|@=a las,las|@ #1=a la una|+30=y media|+15=y cuarto|-15=menos cuarto|less=menos|12:00=mediodía,"
-    "a mediodía|24:00=medianoche,a medianoche|=el,al,de,del,próximo|#=cero,una,dos,tres,cuatro,cinco,seis,siete,ocho,"
-    "nueve,diez,once,doce",
+    "dentro de|one=un,una|half h=media hora|s=segundo,segundos|m=minuto,minutos,min|h=hora,horas,h|d=día,días|w=semana,"
+    "semanas|@=a las,las|@ #1=a la una|+30=y media|+15=y cuarto|-15=menos cuarto|less=menos|15 m=un cuarto de hora|"
+    "12:00=mediodía,a mediodía|24:00=medianoche,a medianoche|=el,al,de,del,próximo|#=cero,una,dos,tres,cuatro,cinco,"
+    "seis,siete,ocho,nueve,diez,once,doce",
     "D0=oggi|D1=domani|D2=dopodomani|D0 P1=stamattina|D0 P2=stasera,oggi pomeriggio|D0 P3=stanotte|P1=di mattina,"
-    "del mattino|P2=di sera,della sera,di pomeriggio,del pomeriggio|P3=di notte|p1=mattina|p2=sera,pomeriggio|"
-    "p3=notte|W=lunedì,martedì,mercoledì,giovedì,venerdì,sabato,domenica|N=gennaio,febbraio,marzo,aprile,maggio,"
-    "giugno,luglio,agosto,settembre,ottobre,novembre,dicembre|in=tra,fra|one=un,una|half h=mezz'ora,mezzora|"
-    "one h=un'ora|s=secondo,secondi|m=minuto,minuti,min|h=ora,ore|d=giorno,giorni|w=settimana,settimane|@=alle,"
-    "alle ore,verso le|@ #1=all'una|+30=e mezza,e mezzo|+15=e un quarto|-15=meno un quarto|less=meno|"
-    "12:00=a mezzogiorno,mezzogiorno|24:00=a mezzanotte,mezzanotte|=il,prossimo|#=zero,una,due,tre,quattro,cinque,sei,"
-    "sette,otto,nove,dieci,undici,dodici",
+    "del mattino|P2=di sera,della sera,di pomeriggio,del pomeriggio|P3=di notte|p1=mattina|p2=sera,pomeriggio|p3=notte|"
+    "W=lunedì,martedì,mercoledì,giovedì,venerdì,sabato,domenica|N=gennaio,febbraio,marzo,aprile,maggio,giugno,luglio,"
+    "agosto,settembre,ottobre,novembre,dicembre|in=tra,fra|one=un,una|half h=mezz'ora,mezzora|one h=un'ora|s=secondo,"
+    "secondi|m=minuto,minuti,min|h=ora,ore|d=giorno,giorni|w=settimana,settimane|@=alle,alle ore,verso le|@ #1=all'una|"
+    "+30=e mezza,e mezzo|+15=e un quarto|-15=meno un quarto|less=meno|12:00=a mezzogiorno,mezzogiorno|"
+    "24:00=a mezzanotte,mezzanotte|=il,prossimo|#=zero,una,due,tre,quattro,cinque,sei,sette,otto,nove,dieci,undici,"
+    "dodici",
     "D0=hoje|D1=amanhã|D2=depois de amanhã|D0 P1=esta manhã|D0 P2=esta tarde|D0 P3=esta noite|P1=de manhã,da manhã|"
     "P2=à tarde,da tarde|P3=à noite,da noite|W=segunda,terça,quarta,quinta,sexta,sábado,domingo|W=segunda-feira,"
     "terça-feira,quarta-feira,quinta-feira,sexta-feira,-,-|N=janeiro,fevereiro,março,abril,maio,junho,julho,agosto,"
     "setembro,outubro,novembro,dezembro|in=em,daqui a,dentro de|one=um,uma|half h=meia hora|s=segundo,segundos|"
     "m=minuto,minutos,min|h=hora,horas,h|one d=um dia|d=dias|w=semana,semanas|@=às|@ #1=à uma|+30=e meia|"
-    "15 -=quinze para as|less=menos|12:00=meio-dia,ao meio-dia|24:00=meia-noite,à meia-noite|=na,no,de,próxima,"
-    "próximo,dia|#2=dois|#=zero,uma,duas,três,quatro,cinco,seis,sete,oito,nove,dez,onze,doze",
+    "15 -=quinze para as|less=menos|12:00=meio-dia,ao meio-dia|24:00=meia-noite,à meia-noite|=na,no,de,próxima,próximo,"
+    "dia|#2=dois|#=zero,uma,duas,três,quatro,cinco,seis,sete,oito,nove,dez,onze,doze",
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _COUNT = r"(?P<count>#?[0-9]{1,4}|one|half)"

@@ -65,7 +65,7 @@ async def test_the_first_zone_moves_what_was_made_before_it_and_lists_that(world
         await core.command("/schedule add soon --at 20m --message tea", actor=ANN)
         await core.settled()
         asked = question(world, "I assume your time zone")
-        assert await core.gateway.choose(ANN, asked.choices[1].question, 1)
+        assert (await core.gateway.choose(ANN, asked.choices[1].question, 1)).text == "Your time zone is Europe/Berlin."
         await core.settled()
         said = world.room.all[-1].delivery
         assert said.action == "edit" and not said.choices
