@@ -77,7 +77,7 @@ def measure(name: str) -> dict[str, Any]:
         language, phrase, meant = line.split("\t")
         try:
             found = READERS[name](language, phrase)
-        except Exception:  # a library may fail however it likes
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # however a library fails
             found = None
         said = found and f"{found:%Y-%m-%d %H:%M}"
         right[language] = right.get(language, 0) + (said == meant)

@@ -14,7 +14,7 @@ from goclaw.conversation.schedules.quiet_hours import chat_of_maker
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.scheduler import rights_needed
 from goclaw.conversation.schedules.times import in_zone
-from goclaw.conversation.schedules.wording import DONE, LATER, QUESTION, TOMORROW, shown_job
+from goclaw.conversation.schedules.wording import DONE, LATER, QUESTION, TOMORROW, describe_job
 from goclaw.conversation.schedules.zones import answer_zone
 from goclaw.errors import DiskError, StateError
 
@@ -59,16 +59,16 @@ async def answer_reminder(schedules: Schedules, actor: Actor, question: str, ans
     authorize = schedules.access.authorize
     if answer != DONE and not all(authorize(stored.job.actor, *right).allowed for right in rights_needed(stored.job)):
         return Acceptance(AcceptKind.ANSWER, text="You may not set reminders any more.", refusal=AnswerRefusal.INVALID)
-    job = stored.job if answer == DONE else replace(stored.job, when=_later(schedules, actor, when, answer))
+    job = stored.job if answer == DONE else replace(stored.job, when=_find_later(schedules, actor, when, answer))
     words = "✓ Done" if answer == DONE else f"↻ Again: {job.when.words}"
     change = schedules.rows.answer(stored, job, words)
-    if await schedules.scheduler.quiet.outbox.promise(_closed(schedules, stored, when.at, words), change):
+    if await schedules.scheduler.quiet.outbox.promise(_make_closing(schedules, stored, when.at, words), change):
         schedules.scheduler.on_change()
         return Acceptance(AcceptKind.ANSWER, text=words)
     return _DECIDED
 
 
-def _later(schedules: Schedules, actor: Actor, when: Once, answer: str) -> Once:
+def _find_later(schedules: Schedules, actor: Actor, when: Once, answer: str) -> Once:
     """Return ten minutes from now, or the same time of day tomorrow."""
     now, zone = schedules.clock.now(), schedules.zone(actor)
     name = str(getattr(zone, "key", ""))
@@ -78,8 +78,8 @@ def _later(schedules: Schedules, actor: Actor, when: Once, answer: str) -> Once:
     return Once(in_zone(datetime.combine(day, datetime.fromtimestamp(when.at, zone).time()), zone).timestamp(), name)
 
 
-def _closed(schedules: Schedules, stored: StoredJob, at: float, words: str) -> Delivery:
+def _make_closing(schedules: Schedules, stored: StoredJob, at: float, words: str) -> Delivery:
     """Return the change of a reminder's message that takes its buttons away and says what was answered."""
     asked, (session, address) = turn_of(stored.id, at), chat_of_maker(stored.job, schedules.access)
-    text = f"{shown_job(stored.job)}\n\n{words}"
+    text = f"{describe_job(stored.job)}\n\n{words}"
     return Delivery(f"{asked}:closed", address, text, action="edit", of=asked, session=session)

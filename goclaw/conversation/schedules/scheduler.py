@@ -23,7 +23,7 @@ from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, Sto
 from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, chat_of_maker, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import shown_shortly
-from goclaw.conversation.schedules.wording import is_reminder, reminder_choices, shown_job
+from goclaw.conversation.schedules.wording import describe_job, is_reminder, make_choices
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import StateError
 
@@ -300,7 +300,7 @@ class Scheduler:
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
-        choices = reminder_choices(stored) if is_reminder(job) and occurrence.next is None else ()
+        choices = make_choices(stored) if is_reminder(job) and occurrence.next is None else ()
         await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)], choices)
         return identity
 
@@ -311,7 +311,7 @@ class Scheduler:
 
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
-        text = shown_job(job)
+        text = describe_job(job)
         if occurrence.late:
             was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
             text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"

@@ -88,7 +88,7 @@ _LONGEST = 4  # words of an entry of a vocabulary
 def read_moment(text: str, now: float, zone: tzinfo) -> Moment | None:
     """Return the moment that the whole text says in one of the languages; None: it says none."""
     for language in range(len(_VOCABULARIES)):
-        if (signs := _signs(text, language)) and (found := _read(signs, now, zone)):
+        if (signs := _signs(text, language)) and (found := _parse(signs, now, zone)):
             return found
     return None
 
@@ -123,7 +123,7 @@ def _vocabulary(language: int) -> dict[str, str]:
     return known
 
 
-def _read(signs: str, now: float, zone: tzinfo) -> Moment | None:
+def _parse(signs: str, now: float, zone: tzinfo) -> Moment | None:
     if found := re.fullmatch(_IN, signs):
         return Moment(now + _count(found["count"]) * _UNITS[found["unit"]], by_duration=True)
     part = re.search(_PART, signs)
@@ -185,7 +185,7 @@ def _minutes(clock: re.Match[str], part: int) -> int:
     elif part > 1 and hour < _NOON:
         hour += _NOON
     more = int(clock["more"] or 0) - int(_count(clock["less"] or "0")) - (30 if clock["half"] else 0)
-    before = int(_count((clock["before"] or "0").removesuffix(" m")))
+    before = int(_count((clock["before"] or "0").split()[0]))
     return hour * _MINUTES + minute + more + (-before if clock["way"] == "-" else before)
 
 

@@ -14,12 +14,12 @@ def is_reminder(job: Job) -> bool:
     return job.personal and isinstance(job.when, Once) and not job.elsewhere and not job.configured
 
 
-def shown_job(job: Job) -> str:
+def describe_job(job: Job) -> str:
     """Return what is said when it is due."""
     return f"⏰ Reminder: {job.text}" if is_reminder(job) else job.text
 
 
-def reminder_choices(stored: StoredJob) -> tuple[Choice, ...]:
+def make_choices(stored: StoredJob) -> tuple[Choice, ...]:
     """Return the buttons of a schedule that was due once."""
     when = stored.job.when
     if not isinstance(when, Once):

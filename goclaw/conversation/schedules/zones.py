@@ -19,7 +19,7 @@ from goclaw.conversation.schedules.jobs import AnyRecurrence, Interval, Once, St
 from goclaw.conversation.schedules.quiet_hours import chat_of_maker, home_of
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.times import format_moment, in_zone, name_of
-from goclaw.conversation.schedules.wording import reminder_choices, shown_job
+from goclaw.conversation.schedules.wording import describe_job, make_choices
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
 
@@ -42,7 +42,7 @@ async def restore_zones(schedules: Schedules) -> None:
 
 async def ask_zone(schedules: Schedules, actor: Actor) -> str:
     """Ask a person without a zone for it, once: by buttons in their chat, without one by the text that is returned."""
-    if _chosen_zone(schedules, actor) or await schedules.facts.fact(f"{HINT}:{actor.key}"):
+    if _find_chosen(schedules, actor) or await schedules.facts.fact(f"{HINT}:{actor.key}"):
         return ""
     here = name_of(machine_zone(), datetime.fromtimestamp(schedules.clock.now(), machine_zone()))
     text = f"I assume your time zone is {here}, like this machine's."
@@ -93,7 +93,7 @@ async def choose_zone(schedules: Schedules, actor: Actor, name: str) -> str:
         raise StateError(str(error)) from None
     if schedules.users.get(actor.key) is None and not schedules.access.is_owner(actor):
         raise StateError("an admin has to add you to the users first")
-    before = _chosen_zone(schedules, actor)
+    before = _find_chosen(schedules, actor)
     own = [each for each in await schedules.rows.all(actor.key) if _may_move(each)]
     # Before the zone is written: cut off in between, the next answer is the first one still, and moves the rest.
     lines = [] if before else await _move_all(schedules, own, name)
@@ -111,7 +111,7 @@ async def _close(schedules: Schedules, actor: Actor, asked: str, said: str) -> N
     await schedules.scheduler.quiet.outbox.promise(closed)
 
 
-def _chosen_zone(schedules: Schedules, actor: Actor) -> str:
+def _find_chosen(schedules: Schedules, actor: Actor) -> str:
     user = schedules.users.get(actor.key)
     return user.timezone if user else schedules.users.zones.get(actor.key, "")
 
@@ -167,8 +167,8 @@ async def _move(schedules: Schedules, stored: StoredJob, name: str) -> str:
     if address.channel == LOCAL:
         await schedules.rows.write(change)
         return f"- {job.name}: {passed} has passed, so it will not come. Set it again if you still need it."
-    text = f"{shown_job(job)}\n\nIt was set for {passed}, which has passed. When shall it come?"
-    choices = reminder_choices(moved)
+    text = f"{describe_job(job)}\n\nIt was set for {passed}, which has passed. When shall it come?"
+    choices = make_choices(moved)
     asked = Delivery(turn_of(stored.id, at), address, text, session=session, choices=choices, asks=True)
     await schedules.scheduler.quiet.outbox.promise(asked, change)
     return f"- {job.name}: {passed} has passed, so I ask you about it"
@@ -196,7 +196,7 @@ def _is_distance(when: AnyRecurrence) -> bool:
 
 
 async def _answer_move(schedules: Schedules, actor: Actor, job: int, *, go: bool) -> Acceptance | None:
-    stored, name = await schedules.rows.by_id(job), _chosen_zone(schedules, actor)
+    stored, name = await schedules.rows.by_id(job), _find_chosen(schedules, actor)
     if stored is None or stored.job.actor.key != actor.key or not name or not _may_move(stored):
         return None
     if go and stored.job.when.zone != name:

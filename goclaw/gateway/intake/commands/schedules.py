@@ -6,6 +6,7 @@
 - `/heartbeat [on|off|now]`: see `schedules.heartbeat`.
 """
 
+import re
 from collections.abc import Awaitable
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 
 _EXAMPLES = "/remind 20m TEXT, /remind tomorrow 8:00 TEXT, or /remind friday 17:00 TEXT"
+_TO = re.compile(r"^to ")
+"""As in `/remind me in an hour to drink tea`."""
 
 
 async def _remind(context: CommandContext) -> Reply:
@@ -34,7 +37,7 @@ async def _remind(context: CommandContext) -> Reply:
             return Reply(f"No reminder set: I did not understand when, and {model} cannot set one. Send {_EXAMPLES}.")
         await ports.engine.submit(replace(inbound, text=f"Remind me {wanted}"))
         return Reply(turn=inbound.id)
-    request = ScheduleRequest(at=moment, message=text.removeprefix("to ") if wanted != context.arguments else text)
+    request = ScheduleRequest(at=moment, message=_TO.sub("", text) if wanted != context.arguments else text)
     return await _answer(make_schedule(ports.schedules, inbound, ScheduleOrder("add", request=request)))
 
 
