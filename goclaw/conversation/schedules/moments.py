@@ -19,7 +19,7 @@ def understand_moment(text: str, now: float, zone: tzinfo) -> Moment:
         UnusableTime: it has passed, or is more than ten years away.
     """
     text = text.strip()
-    said = read_moment(text, now, zone)
+    said = read_moment(text, now, zone) if duration(text) is None else None  # `8h` is no time of day, but `à 8h`
     if said is None:
         at = parse_moment(text, now, zone)
         return Moment(at, duration(text) is not None, has_offset=bool(_OFFSET.search(text)))

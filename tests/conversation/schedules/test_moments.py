@@ -78,6 +78,7 @@ def test_a_time_that_has_passed_or_is_far_away_says_so(text: str) -> None:
     ("written", "moment", "rest"),
     [
         ("20m tea", "20m", "tea"),
+        ("8h tea", "8h", "tea"),
         ("tomorrow 8:00 call  mum", "tomorrow 8:00", "call  mum"),
         ("2026-12-24 18:00 presents\nand tree", "2026-12-24 18:00", "presents\nand tree"),
         ("8:00 9:00 is too late", "8:00", "9:00 is too late"),
@@ -100,7 +101,8 @@ def test_a_moment_without_a_text_and_a_text_without_a_moment_are_refused(written
 
 @pytest.mark.parametrize(
     ("text", "by_duration", "has_offset"),
-    [("20m", True, False), ("in 20 minutes", True, False), ("8:00", False, False), ("tomorrow 8", False, False),
+    [("20m", True, False), ("1h", True, False), ("à 1h", False, False),
+     ("in 20 minutes", True, False), ("8:00", False, False), ("tomorrow 8", False, False),
      ("2026-12-24T18:00+00:00", False, True), ("2026-12-24T18:00Z", False, True), ("2026-12-24T18:00", False, False)],
 )  # fmt: skip
 def test_a_moment_says_whether_it_follows_the_clock_and_the_zone(
