@@ -24,7 +24,7 @@ _DECIDED = Acceptance(AcceptKind.ANSWER, text="This reminder was answered alread
 
 
 async def press_button(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out what a button of schedules says, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of schedules, by its place or its answer; None: it is none of this person's.
 
     Raises:
         DiskError: the disk refuses.
@@ -39,7 +39,7 @@ async def press_button(schedules: Schedules, actor: Actor, question: str, answer
 
 
 async def answer_reminder(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out what a button of a reminder says, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of a reminder, by its place or its answer; None: it is none of this person's.
 
     Raises:
         StateError: the disk refuses.
@@ -79,7 +79,7 @@ def _find_later(schedules: Schedules, actor: Actor, when: Once, answer: str) -> 
 
 
 def _make_closing(schedules: Schedules, stored: StoredJob, at: float, words: str) -> Delivery:
-    """Return the change of a reminder's message that takes its buttons away and says what was answered."""
+    """Return the change of a reminder's message that takes its buttons away and shows the answer."""
     asked, (session, address) = turn_of(stored.id, at), chat_of_maker(stored.job, schedules.access)
     text = f"{describe_job(stored.job)}\n\n{words}"
     return Delivery(f"{asked}:closed", address, text, action="edit", of=asked, session=session)

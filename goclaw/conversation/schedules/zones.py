@@ -61,7 +61,7 @@ async def ask_zone(schedules: Schedules, actor: Actor) -> str:
 
 
 async def answer_zone(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out what a button of this module says, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of this module, by its place or its answer; None: it is none of this person's.
 
     Raises:
         StateError: it cannot be done, or the disk refuses.
@@ -105,7 +105,7 @@ async def choose_zone(schedules: Schedules, actor: Actor, name: str) -> str:
 
 
 async def _close(schedules: Schedules, actor: Actor, asked: str, said: str) -> None:
-    """Have a question's message say what was answered, without buttons."""
+    """Have a question's message show the answer, without buttons."""
     session, address = home_of(actor, schedules.access)
     closed = Delivery(f"{asked}:closed", address, said, action="edit", of=asked, session=session)
     await schedules.scheduler.quiet.outbox.promise(closed)
@@ -143,7 +143,7 @@ def move_times(when: AnyRecurrence, name: str) -> AnyRecurrence:
 
 
 async def _move_all(schedules: Schedules, own: Sequence[StoredJob], name: str) -> list[str]:
-    """Move what was made in the machine's zone for want of another; return a line for each."""
+    """Move the schedules in the machine's zone, which was for want of another; return a line for each."""
     lines, here = list[str](), str(getattr(machine_zone(), "key", ""))
     for stored in own:
         if stored.job.when.zone in ("", here) and move_times(stored.job.when, name) != stored.job.when:
@@ -175,7 +175,7 @@ async def _move(schedules: Schedules, stored: StoredJob, name: str) -> str:
 
 
 async def _ask_moves(schedules: Schedules, actor: Actor, own: Sequence[StoredJob], before: str, name: str) -> list[str]:
-    """Ask about each schedule with times of day in the zone before; return what is to be said besides."""
+    """Ask about each schedule with times of day in the zone before; return the sentence about that."""
     old = [each for each in own if each.job.when.zone == before and not _is_distance(each.job.when)]
     session, address = home_of(actor, schedules.access)
     outbox = schedules.scheduler.quiet.outbox
