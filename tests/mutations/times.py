@@ -9,6 +9,9 @@ _COMMANDS = "tests/gateway/intake/commands/test_schedules.py"
 _TOOL = "tests/tools/builtin/test_schedule.py"
 _HEARTBEAT = "goclaw/conversation/schedules/heartbeat.py"
 _BEATS = "tests/conversation/schedules/test_heartbeat.py"
+_REMINDERS = "tests/conversation/schedules/test_reminders.py"
+_ZONE = "goclaw/conversation/schedules/zones.py"
+_ZONES = "tests/conversation/schedules/test_zones.py"
 _QUIET = "goclaw/conversation/schedules/quiet_hours.py"
 _QUIETS = "tests/conversation/schedules/test_quiet_hours.py"
 _UNATTENDED = "goclaw/conversation/questions/turn_questions.py"
@@ -126,7 +129,7 @@ BUGS: list[Bug] = [
         "times are read in the machine's zone",
         "a server in another country",
         "goclaw/common/auth/users.py",
-        "        return find_zone(user.timezone) if user and user.timezone else machine_zone()",
+        "        return find_zone(name) if name else machine_zone()",
         "        return machine_zone()",
         f"{_COMMANDS}::test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_word_for_word",
     ),
@@ -255,9 +258,9 @@ BUGS: list[Bug] = [
         "what was held is released and promised in two transactions",
         "kill -9 between the two",
         _QUIET,
-        "        await self._database.write(*map(self._outbox.row, promised), *gone, *also, durable=True)",
+        "        await self._database.write(*map(self.outbox.row, promised), *gone, *also, durable=True)",
         "        await self._database.write(*gone, durable=True)\n"
-        "        await self._database.write(*map(self._outbox.row, promised), *also, durable=True)",
+        "        await self._database.write(*map(self.outbox.row, promised), *also, durable=True)",
         f"{_QUIETS}::test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_held",
     ),
     bug(
@@ -426,10 +429,34 @@ BUGS: list[Bug] = [
     bug(
         "a person is asked for their time zone with every schedule",
         "issue 22, point 1: asked for once",
-        "goclaw/conversation/schedules/requests.py",
-        "        await self.facts.learn(fact, value=True)\n",
+        _ZONE,
+        '        await schedules.facts.learn(f"{HINT}:{actor.key}", value=True)\n',
         "",
-        f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
+        f"{_ZONES}::test_the_owner_sets_a_zone_without_being_listed",
+    ),
+    bug(
+        "a moment that has passed in the person's zone is sent at once",
+        "issue 46, point 2: asked about, never sent unasked",
+        _ZONE,
+        "    if (due := job.when.after(now)) is not None:",
+        "    if (due := job.when.after(0.0)) is not None:",
+        f"{_ZONES}::test_a_moment_that_has_passed_in_the_zone_is_asked_about_and_not_sent",
+    ),
+    bug(
+        "another person presses the buttons of a reminder",
+        "issue 46, point 6: a button's data are whatever a client sends",
+        "goclaw/conversation/schedules/reminders.py",
+        "    if stored is None or stored.job.actor.key != actor.key or actor.behalf:",
+        "    if stored is None or actor.behalf:",
+        f"{_REMINDERS}::test_only_who_set_a_reminder_presses_its_buttons",
+    ),
+    bug(
+        "a reminder that was done comes again by a second press",
+        "issue 46, point 6: the first press counts",
+        "goclaw/conversation/schedules/reminders.py",
+        'stored.state != "done" or stored.note or',
+        'stored.state != "done" or',
+        f"{_REMINDERS}::test_a_reminder_says_that_it_is_one_and_done_takes_its_buttons_away",
     ),
     bug(
         "the owner is asked for the time zone of another person, who never is",
@@ -437,7 +464,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/schedules/orders.py",
         "    if order.user or inbound.unattended:",
         "    if inbound.unattended:",
-        f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
+        f"{_ZONES}::test_who_has_set_no_zone_is_asked_once_with_the_zones_of_others_near_by",
     ),
     bug(
         "a schedule takes no heed of --tools",

@@ -76,6 +76,8 @@ class Users:
         self._look = FileLook(path) if path else None
         self.problem: str | None = None
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
+        self.zones: dict[str, str] = {}
+        """IANA names of the zones of people who are not listed: the owner's."""
         self.looks: list[Callable[[], None]] = []
         """Looks at other files, which are made with each look at this one: a daemon wakes for all of them at once."""
 
@@ -91,7 +93,8 @@ class Users:
     def zone(self, key: str) -> tzinfo:
         """Return the time zone of a person; the machine's if they have set none."""
         user = self.get(key)
-        return find_zone(user.timezone) if user and user.timezone else machine_zone()
+        name = user.timezone if user else self.zones.get(key)
+        return find_zone(name) if name else machine_zone()
 
     def all(self) -> tuple[User, ...]:
         """Return every entry, in the order of the file."""

@@ -48,6 +48,8 @@ class Once:
     """IANA name of the zone that it is shown in."""
     by_duration: bool = False
     """Whether a duration named the moment, as in `/remind 30s`: it comes when that time has passed."""
+    has_offset: bool = False
+    """Whether the moment was named with its offset from UTC: another zone of the person does not move it."""
 
     def after(self, moment: float) -> float | None:
         return self.at if self.at > moment else None

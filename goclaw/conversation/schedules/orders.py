@@ -16,6 +16,7 @@ from goclaw.conversation.schedules.heartbeat import FILE, name_for
 from goclaw.conversation.schedules.jobs import Once, Run, StoredJob
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.times import format_moment, shown_shortly
+from goclaw.conversation.schedules.zones import ask_zone, choose_zone
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
@@ -57,8 +58,7 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
                 return orjson.dumps([_run_data(run) for run in runs], option=orjson.OPT_INDENT_2).decode()
             return "\n".join(f"- {_of_run(schedules, actor, run)}" for run in runs) or f"{name} has not run yet."
         case "timezone":
-            zone = await schedules.set_zone(actor, name)
-            return f"Your time zone is {name}: it is {format_moment(schedules.clock.now(), zone)} there."
+            return await choose_zone(schedules, actor, name)
         case _:
             return await _change(schedules, actor, order)
 
@@ -104,7 +104,7 @@ async def make_schedule(schedules: Schedules, inbound: Inbound, order: ScheduleO
     said = f"{stored.job.name} is set: {_when(schedules, inbound.actor, stored)}."
     if order.user or inbound.unattended:
         return said  # the person does not read this
-    question = await schedules.zone_question(inbound.actor)
+    question = await ask_zone(schedules, inbound.actor)
     return " ".join(filter(None, (said, "Ask the person:" if question and by_agent else "", question)))
 
 

@@ -23,10 +23,10 @@ from goclaw.common.auth.users import NO_HOURS, Users
 from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.events import LOCAL, Actor, Address, Delivery, Inbound
+from goclaw.common.core.events import LOCAL, Actor, Address, Choice, Delivery, Inbound
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
-from goclaw.conversation.schedules.jobs import DAY_SECONDS
+from goclaw.conversation.schedules.jobs import DAY_SECONDS, Job
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.engine.base import TurnKind
 from goclaw.durable.engine.outbox import Outbox
@@ -75,7 +75,7 @@ class QuietHours:
         self._database = database
         self._users = users
         self._default = default or ""
-        self._outbox = outbox
+        self.outbox = outbox
         self._clock = clock
         self.changed: Callable[[], None] = lambda: None
         """Called when a message is held; the scheduler binds it."""
@@ -100,12 +100,12 @@ class QuietHours:
     def way(self, person: str, address: Address, *, asked: bool = False) -> "Way":
         """Return where a message for a person goes now; `asked`: it was asked for, so that nothing holds it back."""
         until = None if asked else self.until(person, address)
-        return self._outbox if until is None else _Hold(self, person, until)
+        return self.outbox if until is None else _Hold(self, person, until)
 
     async def promise(self, delivery: Delivery, person: str) -> None:
         """Send a delivery that was not asked for, or hold it."""
         if (until := self.until(person, delivery.address)) is None:
-            await self._outbox.promise(delivery)
+            await self.outbox.promise(delivery)
         else:
             await self._defer([delivery], person, until)
 
@@ -140,8 +140,8 @@ class QuietHours:
 
     async def _send(self, held: Sequence[Row], promised: Sequence[Delivery], *also: BoundStatement) -> None:
         gone = [_GONE(of=row["id"]) for row in held]
-        await self._database.write(*map(self._outbox.row, promised), *gone, *also, durable=True)
-        self._outbox.enqueue(promised)
+        await self._database.write(*map(self.outbox.row, promised), *gone, *also, durable=True)
+        self.outbox.enqueue(promised)
 
     async def find_waiting(self, subject: str) -> Sequence[Row]:
         """Return the messages that wait for the answer to a question."""
@@ -247,17 +247,26 @@ def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
     return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
 
 
-async def send_to_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
+def chat_of_maker(job: Job, access: Access) -> tuple[str, Address]:
+    """Return the session and the chat in which a job's maker reads about it."""
+    return home_of(job.actor, access) if job.elsewhere else (job.session, job.address)
+
+
+async def send_to_chat(
+    inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = (), choices: tuple[Choice, ...] = ()
+) -> bool:
     """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
 
-    `way`: the outbox, or what `QuietHours.way` returns.
+    `way`: the outbox, or what `QuietHours.way` returns. `choices`: buttons below it.
 
     The text is part of the conversation, too: terminals read it there, and the agent knows the words.
 
     Raises:
         StateError: the disk refuses; nothing is sent.
     """
-    delivery = Delivery(inbound.id, inbound.address, inbound.text, session=inbound.session)
+    delivery = Delivery(
+        inbound.id, inbound.address, inbound.text, session=inbound.session, choices=choices, asks=bool(choices)
+    )
     promised = [] if inbound.address.channel == LOCAL else [delivery]
     if not await submit(inbound, "say", also=[*also, *map(way.row, promised)]):
         return False

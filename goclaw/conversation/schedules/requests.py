@@ -4,16 +4,15 @@ A person sees and changes their own jobs, an admin those of all. A job from the 
 Each error of a request (`draft`) names the option, and the forms that it may have.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import count
 from typing import get_args
 
 from goclaw.common.auth.access import Access, ChosenMode
-from goclaw.common.auth.users import Users, set_timezone
+from goclaw.common.auth.users import Users
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.schema import Config
 from goclaw.common.config.webhooks import NOTIFY
@@ -23,7 +22,6 @@ from goclaw.common.core.events import LOCAL, Actor, Address, Inbound
 from goclaw.common.core.plugins import third_party
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import find_fault
-from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.common.specs import Risk
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import (
@@ -37,20 +35,20 @@ from goclaw.conversation.schedules.jobs import (
     cron,
     interval,
 )
+from goclaw.conversation.schedules.moments import understand_moment
 from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, list_rights
-from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of, parse_moment
+from goclaw.conversation.schedules.times import NoTime, duration, format_moment
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import MODE
-from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
-from goclaw.errors import AccessDenied, ConfigError, StateError
+from goclaw.errors import AccessDenied, StateError
 from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
 WHEN = (
-    "say when, in one of these ways: at (20m, 8:00, tomorrow 8:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
+    "say when, in one of these ways: at (20m, tomorrow 8:00, friday 17:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
     "or cron (`30 8 * * 1-5`)"
 )
 WHAT = "say what, as one of these: message (sent word for word) or task (an agent gets it)"
@@ -132,8 +130,8 @@ def _when(wanted: ScheduleRequest, now: float, zone: tzinfo) -> AnyRecurrence:
     key = str(getattr(zone, "key", ""))
     try:
         if wanted.at.strip():
-            by_duration = duration(wanted.at.strip()) is not None
-            return Once(parse_moment(wanted.at, now, zone), key, by_duration)
+            said = understand_moment(wanted.at, now, zone)
+            return Once(said.at, key, said.by_duration, said.has_offset)
         return interval(wanted.every, now, key) if wanted.every.strip() else cron(wanted.cron, key, now)
     except NoTime as error:
         raise StateError(str(error)) from None
@@ -185,33 +183,6 @@ class Schedules:
     def home(self, actor: Actor) -> tuple[str, Address]:
         """Return the session that a person has of their own, and the chat where they read it."""
         return home_of(actor, self.access)
-
-    async def zone_question(self, actor: Actor) -> str:
-        """Return the question for the zone of a person without one, and the way to set it: once, later it is empty."""
-        user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
-        if (user and user.timezone) or await self.facts.fact(fact):
-            return ""
-        await self.facts.learn(fact, value=True)
-        zone = machine_zone()
-        name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
-        remedy = "send" if user else f"add yourself to users.json (`goclaw users add {actor.key}`) and send"
-        return (
-            f"I assume your time zone is {name}, like this machine's. If not, {remedy} /schedule timezone Asia/Tokyo."
-        )
-
-    async def set_zone(self, actor: Actor, name: str) -> tzinfo:
-        """Write a person's time zone into users.json.
-
-        Raises:
-            StateError: there is no such zone, the person is not in users.json, or the file cannot be written.
-        """
-        try:
-            zone = find_zone(name)
-            await asyncio.to_thread(set_timezone, self.config.users_path, actor.key, name, file_writer(self.config))
-        except (ConfigError, ValueError) as error:
-            raise StateError(str(error)) from None
-        await self.users.refresh()
-        return zone
 
     async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest, *, by_agent: bool = False) -> StoredJob:
         """Store the job that a person asks for with a message; an empty name is chosen here.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
@@ -56,6 +57,18 @@ _FOLLOW = Statement(
 )
 _CHANGE = Statement(
     _CHANGED.values(body=bindparam("new_body"), next=bindparam("new_next"), state=bindparam("new_state"), note="")
+)
+# Nobody has answered the message of it: an answer stands in its note.
+_ANSWER = Statement(
+    _CHANGED.where(schedules.c.state == "done", schedules.c.note == "").values(
+        body=bindparam("new_body"), next=bindparam("new_next"), state=bindparam("new_state"), note=bindparam("new_note")
+    )
+)
+# Neither has a run begun meanwhile, nor has somebody paused or removed it.
+_REZONE = Statement(
+    _CHANGED.where(
+        schedules.c.state == bindparam("old_state"), schedules.c.next.is_not_distinct_from(bindparam("old_next"))
+    ).values(body=bindparam("new_body"), next=bindparam("new_next"), state=bindparam("new_state"))
 )
 _REMOVE = Statement(delete(schedules).where(schedules.c.id == bindparam("of")))
 _REMOVE_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job == bindparam("of")))
@@ -151,6 +164,18 @@ class ScheduleRows:
         """Give a job another body, and have it go on from there."""
         body = JOB.to_json(job)
         await self._database.write(_CHANGE(of=stored.id, new_body=body, new_next=next_due, new_state=state))
+
+    def answer(self, stored: StoredJob, job: Job, note: str) -> BoundStatement:
+        """Return the UPDATE by which the answer to a job's message leaves it done, or has it come at its new moment."""
+        new: dict[str, Any] = {"new_body": JOB.to_json(job), "new_next": None, "new_state": "done", "new_note": note}
+        if job.when != stored.job.when:
+            new |= {"new_next": job.when.after(0.0), "new_state": "active", "new_note": ""}
+        return _ANSWER(of=stored.id, **new)
+
+    def rezone(self, stored: StoredJob, moved: StoredJob) -> BoundStatement:
+        """Return the UPDATE that gives a job the times that it has in another zone."""
+        new = {"new_body": JOB.to_json(moved.job), "new_next": moved.next, "new_state": moved.state}
+        return _REZONE(of=stored.id, old_state=stored.state, old_next=stored.next, **new)
 
     async def list_by_name(self, name: str) -> list[StoredJob]:
         """Return the jobs of this name, of whichever people."""

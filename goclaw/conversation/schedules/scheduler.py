@@ -21,9 +21,10 @@ from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, sessi
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, StoredJob, turn_of, zone_of
 from goclaw.conversation.schedules.messages_to_others import MessagesToOthers, Standing
-from goclaw.conversation.schedules.quiet_hours import Submit, home_of, send_to_chat
+from goclaw.conversation.schedules.quiet_hours import Submit, chat_of_maker, send_to_chat
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.conversation.schedules.wording import describe_job, is_reminder, make_choices
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import AccessDenied, StateError
 
@@ -300,7 +301,7 @@ class Scheduler:
         """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
         log.warning("schedule %s has stopped: %s", stored.job.name, why)
         job, now = stored.job, self._clock.now()
-        session, address = home_of(job.actor, self._access) if job.elsewhere else (job.session, job.address)
+        session, address = chat_of_maker(job, self._access)
         words = f"The schedule {job.name} has stopped: {why}."
         unattended = Unattended(stored.id, job.name, now)
         told = Inbound(
@@ -328,7 +329,8 @@ class Scheduler:
                 await self._stop(stored, str(error))
         else:
             way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
-            await send_to_chat(inbound, self._submit, way, moved)
+            choices = make_choices(stored) if is_reminder(job) and occurrence.next is None else ()
+            await send_to_chat(inbound, self._submit, way, moved, choices)
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
@@ -338,7 +340,7 @@ class Scheduler:
 
     def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
         job = stored.job
-        text = job.text
+        text = describe_job(job)
         if occurrence.late:
             was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
             text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"

@@ -1,14 +1,16 @@
 """Moments as people write and read them, in a time zone.
 
 Written: a duration from now (`20m`, `1h30m`, `2d`), a time of day (`8:00`: the next one), `tomorrow 8:00`, or an ISO
-8601 date and time (`2026-12-24T18:00`, with or without an offset). Read: `Tuesday 24 November 2026, 08:00
-(Europe/Berlin)`.
+8601 date and time (`2026-12-24T18:00`, with or without an offset); `moments` understands more. Read: `Tuesday 24
+November 2026, 08:00 (Europe/Berlin)`.
 
 A wall-clock time that daylight saving skips means the end of the gap; one that comes twice means its first.
 """
 
 import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
+
+from goclaw.common.core.records import record
 
 MAX_SECONDS = 10 * 366 * 86_400
 """How far ahead a moment may be: beyond that it is a slip of the pen."""
@@ -19,6 +21,18 @@ _PIECE = re.compile(r"([0-9]+)([smhdw])", re.IGNORECASE)
 _OF_DAY = re.compile(r"(?:(?P<tomorrow>tomorrow)\s+)?(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})", re.IGNORECASE)
 
 
+@record
+class Moment:
+    """A moment as it was said."""
+
+    at: float
+    """Epoch seconds."""
+    by_duration: bool = False
+    """Whether a duration named it."""
+    has_offset: bool = False
+    """Whether it was said with its offset from UTC, so that no zone moves it."""
+
+
 class NoTime(ValueError):
     """The text names no moment; the message says why, and which forms there are."""
 
@@ -27,7 +41,7 @@ class UnusableTime(NoTime):
     """The text names a moment, which cannot be waited for, or nothing that is to happen then."""
 
 
-FORMS = "write 20m, 8:00, tomorrow 8:00 or 2026-12-24T18:00"
+FORMS = "write 20m, tomorrow 8:00, friday 17:00 or 2026-12-24T18:00"
 
 
 def duration(text: str) -> float | None:
@@ -60,30 +74,6 @@ def parse_moment(text: str, now: float, zone: tzinfo) -> float:
     if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text):
         raise NoTime(f"`{text}` has no time of day: {FORMS}")
     return _ahead((parsed if parsed.tzinfo else in_zone(parsed, zone)).timestamp(), now, text)
-
-
-def split_moment(text: str, now: float, zone: tzinfo) -> tuple[str, str]:
-    """Return the words at the beginning of a text that name a moment, and the rest of it.
-
-    Raises:
-        NoTime: it begins with no moment.
-        UnusableTime: it does, and the moment has passed, or nothing follows it.
-    """
-    words = text.split(maxsplit=2)
-    failure = NoTime(f"the time is missing: {FORMS}")
-    # `tomorrow 8:00` and `2026-12-24 18:00` are two words.
-    for count in (2, 1):
-        moment = " ".join(words[:count])
-        try:
-            parse_moment(moment, now, zone)
-        except NoTime as error:
-            failure = failure if isinstance(failure, UnusableTime) else error
-            continue
-        rest = text.split(maxsplit=count)[count:]
-        if not rest:
-            raise UnusableTime("the text after the time is missing")
-        return moment, rest[0].strip()
-    raise failure
 
 
 def _of_day(match: re.Match[str], now: float, zone: tzinfo, text: str) -> float:

@@ -28,6 +28,7 @@ FACTS = {
     "pauses": Locality.SHARED,
     "procrastinate_migration": Locality.SHARED,
     "published": Locality.SHARED,
+    "schedules.zone": Locality.SHARED,
     "schedules.zone_hint": Locality.SHARED,
     "served_models": Locality.DERIVED,
     "schema_version": Locality.SHARED,

@@ -40,6 +40,7 @@ from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
 from goclaw.conversation.questions.question_messages import fenced, parse_choice
 from goclaw.conversation.schedules.orders import overview
+from goclaw.conversation.schedules.reminders import press_button
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.machine_faults import Outage
@@ -298,10 +299,12 @@ class Gateway:
         return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
-        return await self._owners.decide(actor, question, answer)
+        pressed = await press_button(self.ports.schedules, actor, question, answer)
+        return pressed or await self._owners.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
-        return await self._owners.choose(actor, question, index)
+        pressed = await press_button(self.ports.schedules, actor, question, index)
+        return pressed or await self._owners.choose(actor, question, index)
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""

@@ -37,6 +37,7 @@ from goclaw.common.health.samples import Samples
 from goclaw.common.workspace import PathCompleter
 from goclaw.conversation.schedules.configured import follow_configuration
 from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.schedules.zones import restore_zones
 from goclaw.conversation.sessions.forgetting import MediaSweep
 from goclaw.conversation.turns.status import greeting
 from goclaw.durable.engine.machine_faults import ClockChange
@@ -95,6 +96,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     foundation, lead = app.foundation, app.foundation.storage.owned.ownership.lead
     foundation.environment.tasks.on_end(partial(notify_of_end, foundation.bus, app.outbox))
     schedules = app.sessions.schedules
+    await restore_zones(schedules)
     await follow_configuration(schedules, foundation.config.schedules)
     logins = open_logins(app)
     gateway = _gateway(app, logins)

@@ -108,6 +108,14 @@ def remove(context: typer.Context, name: Name, user: User = "") -> None:
 
 
 @app.command()
+def timezone(
+    context: typer.Context, zone: Annotated[str, typer.Argument(help="An IANA name: Europe/Berlin.")], user: User = ""
+) -> None:
+    """Set your time zone, and move what was made before you did."""
+    _order(context, "timezone", zone, {"user": user})
+
+
+@app.command()
 def runs(context: typer.Context, name: Name, user: User = "", as_json: AsJson = False) -> None:
     """Print the latest runs of a schedule, with their results and costs."""
     _order(context, "runs", name, {"user": user}, flag="json" if as_json else "")

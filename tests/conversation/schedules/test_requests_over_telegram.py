@@ -47,5 +47,9 @@ async def test_remind_20m_tea_arrives(tmp_path: Path) -> None:
             clock.ahead = 20 * 60
             # A schedule that is made has the others looked at, as the end of their time would.
             await telegram.world.say("/remind 5h supper", user=5)
-            texts = [sent.text for sent in await telegram.wait_sent(5, 3)]
-            assert "tea" in texts
+            (card,) = [sent for sent in await telegram.wait_sent(5, 3) if sent.text == "⏰ Reminder: tea"]
+            (later,) = [button for row in card.keyboard for button in row if button["text"] == "In 10 minutes"]
+            await telegram.world.press(5, card.message_id, later["callback_data"], user=5)
+            (answer,) = await telegram.wait_called("answerCallbackQuery", 1)
+            assert re.fullmatch(rf"↻ Again: {moment}", answer["text"])
+            await telegram.wait_called("editMessageText", 1)

@@ -94,3 +94,42 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_the_news_that_a_job
             assert stored.state == "stopped" and await core.schedules.runs(HERE, "tea") == [], where
         unmarked = [heard for heard in world.room.all if heard.doubt is Doubt.NONE]
         assert len(unmarked) <= 1 <= len(world.texts()) <= 2, where
+
+
+async def live_with_a_press(world: World, die_before: int | None = None) -> int:
+    """A life in which a reminder is asked to come again in ten minutes; returns the number of writes."""
+    async with world.running(die_before=die_before) as core:
+        await unless_dead(core, come_again(core, world))
+        return core.database.writes
+
+
+async def come_again(core: Core, world: World) -> None:
+    if not await core.schedules.of(ANN):
+        await core.command("/remind 20m tea", actor=ANN, chat="ann")
+    await pass_time(core, world, 20 * 60)
+    for card in [heard.delivery for heard in world.room.all if heard.delivery.choices][:1]:
+        await core.gateway.choose(ANN, card.choices[1].question, 1)
+    await core.settled()
+    await pass_time(core, world, 20 * 60)
+
+
+@pytest.mark.promise("P-schedule-once")
+async def test_a_kill_at_any_write_neither_loses_nor_doubles_a_reminder_that_comes_again(tmp_path: Path) -> None:
+    ann = User(ANN.key, timezone="Europe/Berlin")
+    first = tmp_path / "whole"
+    first.mkdir()
+    writes = await live_with_a_press(World(first, [], users=[ann]))
+    for number in kills(writes):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        world, where = World(folder, [], users=[ann]), f"killed before write {number} of {writes}"
+        await live_with_a_press(world, die_before=number)
+        await live_with_a_press(world)
+        async with world.running() as core:
+            await asleep(core)
+            (stored,) = await core.schedules.of(ANN)
+            runs = await core.schedules.runs(ANN, stored.job.name)
+            assert [run.state for run in runs] == ["done", "done"], where
+            assert stored.state == "done", where
+        came = [heard for heard in world.room.all if heard.delivery.choices and heard.doubt is Doubt.NONE]
+        assert len(came) <= 2, where

@@ -11,7 +11,6 @@ from goclaw.conversation.schedules.times import (
     in_zone,
     parse_moment,
     shown_shortly,
-    split_moment,
 )
 
 BERLIN = find_zone("Europe/Berlin")
@@ -60,25 +59,6 @@ def test_a_moment_is_read_in_the_persons_zone(written: str, read: str) -> None:
 def test_what_names_no_moment_is_refused_with_the_reason(written: str, why: str) -> None:
     with pytest.raises(NoTime, match=why):
         at(written)
-
-
-@pytest.mark.parametrize(
-    ("written", "moment", "rest"),
-    [
-        ("20m tea", "20m", "tea"),
-        ("tomorrow 8:00 call  mum", "tomorrow 8:00", "call  mum"),
-        ("2026-12-24 18:00 presents\nand tree", "2026-12-24 18:00", "presents\nand tree"),
-        ("8:00 9:00 is too late", "8:00", "9:00 is too late"),
-    ],
-)
-def test_a_text_begins_with_its_moment(written: str, moment: str, rest: str) -> None:
-    assert split_moment(written, NOW, BERLIN) == (moment, rest)
-
-
-@pytest.mark.parametrize("written", ["20m", "tomorrow 8:00", "call mum at 8:00", ""])
-def test_a_moment_without_a_text_and_a_text_without_a_moment_are_refused(written: str) -> None:
-    with pytest.raises(NoTime):
-        split_moment(written, NOW, BERLIN)
 
 
 def test_a_time_in_the_gap_of_spring_is_the_end_of_the_gap_and_one_in_the_repeated_hour_its_first() -> None:

@@ -39,7 +39,13 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(alone: Path, caps
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["add", "tea", "--at", "soon", "--message", "x"], "`soon` is not a time: write 20m, 8:00, tomorrow 8:00"),
+        (
+            ["add", "tea", "--at", "soon", "--message", "x"],
+            "`soon` is not a time: write 20m, tomorrow 8:00, friday 17:00",
+        ),
+            ["add", "tea", "--at", "soon", "--message", "x"],
+            "`soon` is not a time: write 20m, tomorrow 8:00, friday 17:00",
+        ),
         (["pause", "tea"], "there is no schedule named tea."),
         (["list", "--user", "telegram:7"], "telegram:7 is not in users.json"),
     ],

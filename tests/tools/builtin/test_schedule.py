@@ -42,22 +42,14 @@ async def test_a_reminder_repeats_weekday_date_time_and_zone_and_comes(tmp_path:
         assert re.fullmatch(rf"reminder-1 is set: {moment}\.", said)
         assert re.fullmatch(rf"- reminder-1 \(message\): {moment}: Tea", listed)
         await pass_time(core, world, 20 * 60)
-        assert world.texts()[-1] == "Tea"
-
-
-async def test_the_agent_is_told_to_ask_a_person_without_a_time_zone_for_it_once(tmp_path: Path) -> None:
-    world = proposing(tmp_path, *({"action": "add", "at": "8:00", "message": "Tea"} for _ in range(2)))
-    world.users = type(world.users)([User(ANN.key)])
-    async with world.running() as core:
-        first, second = await told(core)
-        assert "). Ask the person: I assume your time zone is " in first and "Ask" not in second
+        assert world.texts()[-1] == "⏰ Reminder: Tea"
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ({"action": "add", "message": "x"}, "say when, in one of these ways: at (20m, 8:00, tomorrow 8:00"),
-        ({"action": "add", "at": "at eight", "message": "x"}, "`at eight` is not a time: write 20m, 8:00"),
+        ({"action": "add", "message": "x"}, "say when, in one of these ways: at (20m, tomorrow 8:00, friday 17:00"),
+        ({"action": "add", "at": "at noonish", "message": "x"}, "`at noonish` is not a time: write 20m, tomorrow 8:00"),
         ({"action": "add", "every": "5s", "message": "x"}, "every 5s is too often: the minimum is 1m"),
         ({"action": "add", "cron": "99 8 * * *", "message": "x"}, "`99 8 * * *` is not a cron expression"),
         ({"action": "remove", "name": "supper"}, "there is no schedule named supper of theirs"),

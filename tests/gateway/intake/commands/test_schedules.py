@@ -44,7 +44,7 @@ async def test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_
         said = await ask(core, '/remind 20m  drink *tea*, "quickly"')
         assert re.fullmatch(rf"reminder-1 is set: {MOMENT}\.", said)
         await pass_time(core, world, 20 * 60)
-        assert world.texts() == [said, 'drink *tea*, "quickly"']
+        assert world.texts() == [said, '⏰ Reminder: drink *tea*, "quickly"']
         assert world.script.requests == []
         (stored,) = await core.schedules.of(ANN)
         assert stored.job.personal and stored.state == "done"
@@ -66,7 +66,7 @@ async def test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set
         await pass_time(core, world, 19)
         assert reminders(world) == []
         await pass_time(core, world, 1)
-        assert reminders(world) == ["drink tea"]
+        assert reminders(world) == ["⏰ Reminder: drink tea"]
         (run,) = await core.schedules.runs(ANN, "reminder-1")
         assert run.due == world.clock.now(), "its moment moved with the clock"
 
@@ -79,9 +79,9 @@ async def test_a_reminder_set_after_the_clock_was_set_comes_on_time_too(world: W
         world.clock.jump(-HOUR)
         await ask(core, "/remind 40s second")
         await pass_time(core, world, 30)
-        assert reminders(world) == ["first"]
+        assert reminders(world) == ["⏰ Reminder: first"]
         await pass_time(core, world, 10)
-        assert reminders(world) == ["first", "second"]
+        assert reminders(world) == ["⏰ Reminder: first", "⏰ Reminder: second"]
 
 
 async def test_a_reminder_at_a_time_of_day_follows_the_clock(world: World) -> None:
@@ -94,7 +94,7 @@ async def test_a_reminder_at_a_time_of_day_follows_the_clock(world: World) -> No
         await pass_time(core, world, 60)
         assert reminders(world) == []
         await pass_time(core, world, HOUR)
-        assert reminders(world) == ["drink tea"]
+        assert reminders(world) == ["⏰ Reminder: drink tea"]
 
 
 async def test_an_interval_keeps_its_pace_though_the_clock_is_set_back(world: World) -> None:
@@ -125,10 +125,28 @@ async def test_what_is_no_time_is_a_message_to_the_model(world: World) -> None:
         assert world.texts() == ["Done."]
 
 
+async def test_a_model_without_tools_is_not_asked_to_set_what_is_not_understood(world: World) -> None:
+    world.models.served.open("scripted:test", "http://here").learn(tools=False)
+    async with world.running() as core:
+        said = await ask(core, "/remind me when it rains")
+        assert said.startswith(
+            "No reminder set: I did not understand when, and scripted:test cannot set one. Send /rem"
+        )
+        await core.settled()
+        assert world.script.requests == []
+
+
+async def test_a_reminder_is_set_in_the_words_of_a_person(world: World) -> None:
+    async with world.running() as core:
+        assert ", 20:00 (Europe/Berlin)" in await ask(core, "/remind morgen Abend um acht Tee trinken")
+        assert re.fullmatch(rf"reminder-2 is set: {MOMENT}\.", await ask(core, "/remind me in 20 minutes to drink tea"))
+        assert [each.job.text for each in await core.schedules.of(ANN)] == ["drink tea", "Tee trinken"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("/remind", "Send /remind 20m TEXT."),
+        ("/remind", "Send a time and a text: /remind 20m TEXT, /remind tomorrow 8:00 TEXT"),
         ("/remind 20m", "No reminder set: the text after the time is missing."),
         ("/remind 2001-01-01 08:00 tea", "No reminder set: `2001-01-01 08:00` has passed."),
         ("/remind 25:00 tea", "No reminder set: `25:00` is not a time of day."),
@@ -218,21 +236,6 @@ async def test_a_schedule_runs_on_a_wall_clock_time_in_the_zone_of_its_person(wo
         assert world.texts()[-1] == "Get up"
 
 
-async def test_a_person_without_a_zone_is_asked_for_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", BERLIN)
-    world = World(tmp_path, users=[User(ANN.key)])
-    async with world.running() as core:
-        await ask(core, f"/schedule add zero --at 8:00 --message tea --user {ANN.key}", HERE)  # the owner reads that
-        question = (
-            "I assume your time zone is Europe/Berlin, like this machine's. If not, send /schedule timezone Asia/Tokyo."
-        )
-        assert re.fullmatch(
-            rf"reminder-\d is set: {MOMENT}\. {re.escape(question)}", await ask(core, "/remind 8:00 one")
-        )
-    async with world.running() as core:
-        assert re.fullmatch(rf"reminder-\d is set: {MOMENT}\.", await ask(core, "/remind 8:00 two")), "also later"
-
-
 async def test_a_person_sets_their_time_zone(tmp_path: Path) -> None:
     world = World(tmp_path)
     path = world.config.users_path
@@ -244,16 +247,6 @@ async def test_a_person_sets_their_time_zone(tmp_path: Path) -> None:
         assert "(Asia/Tokyo)" in await ask(core, "/remind 8:00 tea")
     (entry,) = Users.read(path).all()
     assert (entry.timezone, entry.name) == ("Asia/Tokyo", "Ann")
-
-
-async def test_who_is_not_listed_is_told_how_to_get_a_zone(tmp_path: Path) -> None:
-    async with World(tmp_path).running() as core:
-        said = await ask(core, "/schedule timezone Asia/Tokyo", HERE)
-        assert "tui:here is not listed, so the machine's time zone applies; add it with `goclaw users add`" in said
-        said = await ask(core, "/remind 8:00 tea", HERE)
-        assert (
-            "If not, add yourself to users.json (`goclaw users add tui:here`) and send /schedule timezone Asia/Tokyo."
-        ) in said
 
 
 async def test_another_person_neither_sees_nor_changes_a_schedule(world: World) -> None:
