@@ -75,12 +75,13 @@ def main(arguments: list[str]) -> int:
     except (ReleaseError, SetUpError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
-    title, left = "Tagged. To publish it:", list[str]()
-    if not arguments:
-        title, left = "To release it:", [f"  git {' '.join(tagging(release))}"]
     print("Built and checked:", *(f"  {file.relative_to(ROOT)}" for file in files), "", sep="\n")
+    by_hand = () if arguments else (f"  git {' '.join(tagging(release))}",)
     print(
-        "Tagged. To publish it:" if arguments else "To release it:", *left, f"  git push origin {release.tag}", sep="\n"
+        "Tagged. To publish it:" if arguments else "To release it:",
+        *by_hand,
+        f"  git push origin {release.tag}",
+        sep="\n",
     )
     return 0
 
