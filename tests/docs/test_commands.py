@@ -52,6 +52,7 @@ async def test_what_a_page_says_to_type_works(blocks: list[Block], tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(300)
 async def test_the_script_of_the_page_about_the_daemon_runs_again(tmp_path: Path) -> None:
     """A backup takes the place of no file: the name in the script must be a new one."""
     (daemon,) = (page for page in pages() if page.name == "docs/daemon.md")
