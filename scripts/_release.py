@@ -1,10 +1,11 @@
-"""Build the release of pyproject.toml's version into dist/, check it, and print how to tag it (see scripts/release).
+"""Build the release of pyproject.toml's version into dist/, check it, and tag it on request (see scripts/release).
 
-    scripts/release    dist/ gets the source distribution, the wheel, SHA256SUMS and the notes of CHANGELOG.md
+    scripts/release          dist/ gets the source distribution, the wheel, SHA256SUMS and the notes of CHANGELOG.md
+    scripts/release --tag    then the commit gets the tag (v0.1.0), with these notes
 
-Nothing is tagged and nothing leaves this machine, but for the packages that a fresh environment gets so that the wheel
-is tried in it. Refused: a tree with changes, a version without its section in CHANGELOG.md, one that is tagged. What
-fails leaves dist/ as it was. Only the standard library and the pinned uv; exits 0, or 1 with the reason.
+Nothing leaves this machine; a fresh environment gets packages so that the wheel is tried in it. Refused: a tree with
+changes, a version without its section in CHANGELOG.md, one that is tagged. What fails leaves dist/ as it was. Only the
+standard library and the pinned uv; exits 0, or 1 with the reason.
 """
 
 import email
@@ -57,7 +58,7 @@ class Release:
 
 def main(arguments: list[str]) -> int:
     """Build and check; return the exit code."""
-    if arguments:
+    if arguments not in ([], ["--tag"]):
         print(__doc__, file=sys.stderr)
         return 2
     try:
@@ -69,11 +70,18 @@ def main(arguments: list[str]) -> int:
             check(release, *built)
             try_out(uv, release, built[1], Path(folder))
             files = publish(release, built, ROOT / "dist")
+        if arguments:
+            git(ROOT, *tagging(release))
     except (ReleaseError, SetUpError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
+    print("Built and checked:", *(f"  {file.relative_to(ROOT)}" for file in files), "", sep="\n")
+    by_hand = () if arguments else (f"  git {' '.join(tagging(release))}",)
     print(
-        "\n".join(("Built and checked:", *(f"  {file.relative_to(ROOT)}" for file in files), "", how_to_tag(release)))
+        "Tagged. To publish it:" if arguments else "To release it:",
+        *by_hand,
+        f"  git push origin {release.tag}",
+        sep="\n",
     )
     return 0
 
@@ -179,14 +187,11 @@ def publish(release: Release, built: tuple[Path, Path], dist: Path) -> list[Path
     return [Path(shutil.move(path, dist / path.name)) for path in (*built, sums, notes)]
 
 
-def how_to_tag(release: Release) -> str:
-    """Return the commands that a person runs next."""
+def tagging(release: Release) -> tuple[str, ...]:
+    """Return git's arguments that tag the commit."""
     # Git takes lines that begin with # for comments, unless it is told to remove only white space.
     notes = f"dist/notes-{release.version}.md"
-    return (
-        f"To release it:\n  git tag --annotate {release.tag} --cleanup=whitespace --file={notes}\n"
-        f"  git push origin {release.tag}"
-    )
+    return ("tag", "--annotate", release.tag, "--cleanup=whitespace", f"--file={notes}")
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -18,7 +18,7 @@ from goclaw.clients.tui.app import DaemonPlace, Terminal
 from goclaw.common.config.schema import default_state_dir
 
 FILE = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("terminal.svg")
-SIZE = (124, 33)
+SIZE = (92, 33)
 PATIENCE = 15.0
 LOOK_SECONDS = 0.05
 SCRIPT = "tidy.json"
@@ -86,6 +86,7 @@ async def _scene(place: DaemonPlace) -> str:
         await type_("Yes")
         await until("brings the logs back")
         await until("turn answered")
+        await pilot.press("ctrl+l")  # the chat alone, without the log
         await pilot.pause(1.0)
         return app.export_screenshot(title="goclaw")
 

@@ -52,10 +52,11 @@ async def test_what_a_page_says_to_type_works(blocks: list[Block], tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.long
-async def test_the_script_of_the_readme_runs_again(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+async def test_the_script_of_the_page_about_the_daemon_runs_again(tmp_path: Path) -> None:
     """A backup takes the place of no file: the name in the script must be a new one."""
-    (readme,) = (page for page in pages() if page.name == "README.md")
-    (script,) = (block for block in readme.blocks() if block.language == "sh" and "goclaw backup" in block.text)
+    (daemon,) = (page for page in pages() if page.name == "docs/daemon.md")
+    (script,) = (block for block in daemon.blocks() if block.language == "sh" and "goclaw backup" in block.text)
     reader = Reader(tmp_path)
     try:
         await reader.follow(script)

@@ -153,6 +153,21 @@ def test_the_promises_of_the_readme_are_promises() -> None:
     assert named - promised == set()
 
 
+def test_the_readme_is_short_and_begins_with_what_a_stranger_types_first() -> None:
+    readme = Page(house.ROOT / "README.md")
+    assert len(readme.text.split()) <= 900
+    assert next(iter(readme.blocks())).text.startswith("git clone ")
+    assert re.findall(r"docs/images/(\w+)\.svg", readme.text) == ["telegram", "terminal"]
+
+
+def test_each_of_the_first_ten_pages_answers_within_ten_lines() -> None:
+    index = Page(house.ROOT / "docs" / "README.md")
+    first = [name for name in index.links() if name.endswith(".md") and not name.startswith("..")][:10]
+    heads = {name: "".join((index.path.parent / name).read_text("utf-8").splitlines()[:10]) for name in first}
+    assert len(heads) == 10
+    assert [name for name, head in heads.items() if "```" not in head and "In short:" not in head] == []
+
+
 def test_the_index_of_docs_lists_every_page() -> None:
     index = Page(house.ROOT / "docs" / "README.md")
     listed = {Path(link).name for link in index.links()} | {"README.md"}

@@ -119,12 +119,12 @@ def commit(folder: Path) -> None:
     git(folder, "commit", "--quiet", "--message", "A step")
 
 
-def release(folder: Path) -> subprocess.CompletedProcess[str]:
+def release(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run scripts/release from elsewhere."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull, "UV_OFFLINE": "1"}
     return subprocess.run(
-        [folder / "scripts" / "release"],
+        [folder / "scripts" / "release", *arguments],
         cwd=folder.parent,
         env=environment,
         capture_output=True,
@@ -169,6 +169,15 @@ def test_the_printed_command_tags_with_the_notes_as_they_are(checkout: Path) -> 
     git(checkout, *tagging.split())
     assert git(checkout, "for-each-ref", "--format=%(contents)", "refs/tags/v1.2.0").strip() == NOTES.strip()
     assert "the tag v1.2.0 exists: raise the version" in refused(checkout)
+
+
+def test_with_the_option_the_commit_is_tagged_with_the_notes(checkout: Path) -> None:
+    git(checkout, "config", "user.name", "Ann")
+    git(checkout, "config", "user.email", "ann@example.org")
+    done = release(checkout, "--tag")
+    assert done.returncode == 0 and done.stdout.endswith("Tagged. To publish it:\n  git push origin v1.2.0\n"), done
+    assert git(checkout, "for-each-ref", "--format=%(contents)", "refs/tags/v1.2.0").strip() == NOTES.strip()
+    assert git(checkout, "rev-parse", "v1.2.0^{commit}") == git(checkout, "rev-parse", "HEAD")
 
 
 def test_the_same_commit_makes_the_same_archives(checkout: Path) -> None:

@@ -318,8 +318,8 @@ class RetentionSettings(Section):
 class MediaSettings(Section):
     """Files attached to messages."""
 
-    ttl: float = Field(
-        600, ge=60, description="Seconds to keep a picture or file that no conversation's context refers to."
+    max_megabytes: int = Field(
+        2_000, ge=0, description="Maximum megabytes kept; beyond that the oldest pictures go that no model is shown."
     )
     text_characters: int = Field(
         20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from goclaw.common.core.records import record
 
 NO_LONGER_KEPT = "[picture no longer kept]"
-"""Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.ttl`)."""
+"""Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.max_megabytes`)."""
 _DENIED_BEFORE = '{"result": "denied: '
 """How the result of a denied call begins: the only mark of one in what former versions wrote."""
 NOT_SEEN = "[this model does not see pictures: say so, or find out in another way]"

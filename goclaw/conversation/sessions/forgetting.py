@@ -1,4 +1,4 @@
-"""Deletion of conversations, on request (`/forget`) and by age (`retention.days`), and of unused files (`media.ttl`).
+"""Deletion of conversations, on request (`/forget`) and by age (`retention.days`), and of unused files.
 
 Database rows are deleted by `store.forgetting`; this module handles the windows in memory, the files outside the
 database, the memory index, words in the audit log, and the confirmation code that prevents deletion by a slip.
@@ -33,7 +33,9 @@ LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Characters of codes, without I, O, 0 and 1: people type them."""
 CODE_LENGTH = 6
 SWEEP_SECONDS = 300.0
-"""Seconds between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
+"""Seconds between sweeps."""
+STRAY_SECONDS = 600.0
+"""Seconds for which a file stays that no message refers to: the message may still be on its way."""
 
 
 @record
@@ -175,7 +177,7 @@ class Forgetter:
 
 @record
 class MediaSweep:
-    """A periodic sweep of media that no context shows any more; see `store.media`.
+    """A periodic sweep of media that no message refers to, and of the oldest beyond a bound; see `store.media`.
 
     A file stored during a sweep, again or for the first time, is newer than those the sweep removes: it stays.
     """
@@ -183,8 +185,8 @@ class MediaSweep:
     blobs: Blobs
     needed: NeededMedia
     clock: Clock
-    ttl: float
-    """Seconds for which a file that no context shows stays."""
+    max_bytes: int
+    """`media.max_megabytes`, in bytes."""
 
     async def run(self) -> None:
         """Sweep forever.
@@ -198,7 +200,7 @@ class MediaSweep:
 
     async def sweep(self) -> int:
         """Sweep once; returns how many files went."""
-        until = self.clock.now() - self.ttl
+        until = self.clock.now() - STRAY_SECONDS
         fetching_since = await self.needed.oldest_unprocessed()
         if fetching_since is not None:
             # Files of a running turn are stored later than that, and referred to once all of them are there.
@@ -207,8 +209,13 @@ class MediaSweep:
         old = await self.blobs.old_media(until)
         if not old:
             return 0
-        unneeded = old - await self.needed.keys()
-        removed = len(unneeded) - len(await self.blobs.remove_media(unneeded, until))
+        needed = await self.needed.keys()
+        stray = old - needed - await self.needed.pictures()
+        removed = len(stray) - len(await self.blobs.remove_media(stray, until))
         if removed:
-            log.info("removed %d pictures and files that no context refers to (media.ttl)", removed)
-        return removed
+            log.info("removed %d pictures and files that no message refers to", removed)
+        surplus = await self.blobs.list_surplus(self.max_bytes, needed) & old
+        fewer = len(surplus) - len(await self.blobs.remove_media(surplus, until))
+        if fewer:
+            log.info("removed the %d oldest pictures (media.max_megabytes)", fewer)
+        return removed + fewer

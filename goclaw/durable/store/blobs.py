@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -210,6 +210,10 @@ class Blobs:
         old = await asyncio.to_thread(self._old_media, until)
         return old if self._shared is None else old | await self._shared.old(until)
 
+    async def list_surplus(self, bound: int, spared: Set[str]) -> set[str]:
+        """Return keys of the oldest media, without which `bound` bytes are left; none of them is `spared`."""
+        return await asyncio.to_thread(self._list_surplus, bound, spared)
+
     async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
         """Remove media, but for those that were put (again) since a moment; returns these."""
         wanted = set(keys)
@@ -256,6 +260,20 @@ class Blobs:
                 if _KEY.fullmatch(path.name) and path.stat().st_mtime < until:
                     old.add(path.name)
         return old
+
+    def _list_surplus(self, bound: int, spared: Set[str]) -> set[str]:
+        found = list[tuple[float, int, str]]()
+        for path in self._media.iterdir():
+            with suppress(FileNotFoundError):  # another caller removed it just now
+                if _KEY.fullmatch(path.name):
+                    status = path.stat()
+                    found.append((status.st_mtime, status.st_size, path.name))
+        over, surplus = sum(size for _, size, _ in found) - bound, set[str]()
+        for _, size, key in sorted(found):
+            if over > 0 and key not in spared:
+                surplus.add(key)
+                over -= size
+        return surplus
 
     def _remove_media(self, key: str, until: float) -> bool:
         path = self._media_path(key)

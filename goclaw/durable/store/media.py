@@ -1,10 +1,11 @@
 """Pictures and files that are still needed: those in a context, on their way to a chat, or kept by tools.
 
-Everything else goes after `media.ttl`: the words that came with it stay, as all words do. No context shows an artifact,
-so nothing would ever need it: it stays until its row goes, with the words. (When conversations are forgotten, a file
-stays while any row of another one refers to it: see `forgetting`.)
+A picture stays as long as its message, an artifact as long as its row. Where they take more than
+`media.max_megabytes`, the oldest pictures go that no context shows; the words that came with them stay, as all words
+do. (When conversations are forgotten, a file stays while any row of another one refers to it: see `forgetting`.)
 """
 
+import asyncio
 import re
 from collections.abc import Iterable
 
@@ -36,6 +37,7 @@ SHOWN = Statement(
     .outerjoin(sessions, sessions.c.key == messages.c.session)
     .where(messages.c.images.is_not(None), messages.c.id >= func.coalesce(_first_kept, _start + 1))
 )
+PICTURES = Statement(select(messages.c.images).where(messages.c.images.is_not(None)))
 ARTIFACTS = Statement(select(messages.c.artifacts).where(messages.c.artifacts.is_not(None)))
 ON_THEIR_WAY = Statement(
     select(deliveries.c.body).where(
@@ -59,6 +61,11 @@ class NeededMedia:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def pictures(self) -> frozenset[str]:
+        """Return keys of the pictures of all messages, which a model may not be shown any more."""
+        found = await self._database.read(PICTURES())
+        return await asyncio.to_thread(blobs_of, [row[0] for row in found])
 
     async def keys(self) -> frozenset[str]:
         """Return keys of what must stay."""

@@ -126,9 +126,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
 async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
     """Run the channels and everything that works in parallel to turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
-    sweep = MediaSweep(
-        foundation.environment.blobs, NeededMedia(foundation.storage.database), clock, foundation.config.media.ttl
-    )
+    max_bytes = foundation.config.media.max_megabytes * 1_000_000
+    sweep = MediaSweep(foundation.environment.blobs, NeededMedia(foundation.storage.database), clock, max_bytes)
 
     async def once(work: Coroutine[Any, Any, None], name: str) -> None:
         await stack.enter_async_context(background(work, name))

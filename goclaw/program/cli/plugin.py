@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
+from goclaw.common.config.packaged import TOOLS_FOLDER, plugin_paths
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
@@ -52,21 +53,28 @@ def add(
 
 @app.command("list")
 def list_(context: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print the plugins that were added: version, source and parts of each, and what does not work."""
-    found = read_record(_config(context).state_dir)
+    """Print the plugins: version, source and parts of each, what does not work, and the files with tools."""
+    config = _config(context)
+    found, files = read_record(config.state_dir), plugin_paths(config.state_dir, config.plugins)
     stale = found.stamp != stamp_of_host()
     plugins = [(plugin, plugin.fault or (LATER if stale else "")) for plugin in found.plugins]
     if json:
-        show(orjson.dumps([{**asdict(plugin), "fault": fault} for plugin, fault in plugins]).decode())
+        listed: list[dict[str, object]] = [{**asdict(plugin), "fault": fault} for plugin, fault in plugins]
+        show(orjson.dumps([*listed, *({"file": str(file)} for file in files)]).decode())
     for plugin, fault in () if json else plugins:
         show(f"{_line(plugin)}\n  from {plugin.source}{', editable' if plugin.editable else ''}")
         if fault:
             show(f"  {fault}")
+    for file in () if json else files:
+        show(f"{file}\n  one file; `goclaw declare check {shown_path(file)}` finds its faults")
     if found.fault:
         print_message(found.fault)
         raise typer.Exit(FAILED)
-    if not plugins and not json:
-        print_message("no plugin was added; `goclaw plugin add NAME|PATH|GIT` adds one (docs/plugins.md)")
+    if not plugins and not files and not json:
+        print_message(
+            f"no plugin was added; `goclaw plugin add NAME|PATH|GIT` adds one, and a file in "
+            f"{config.state_dir / TOOLS_FOLDER} is one, too (docs/plugins.md)"
+        )
 
 
 @app.command()

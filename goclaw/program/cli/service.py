@@ -73,8 +73,8 @@ def remove(system: System = False) -> None:
     remove_unit(_manager(system=system))
 
 
-def remove_unit(manager: Manager) -> None:
-    """End the daemon that this systemd runs for us, and remove our unit.
+def remove_unit(manager: Manager, *, ends_daemon: bool = False) -> None:
+    """End the daemon that this systemd runs for us, and remove our unit. `ends_daemon`: the caller ends any other.
 
     Raises:
         StateError: the unit is not ours, or cannot be removed.
@@ -100,7 +100,9 @@ def remove_unit(manager: Manager) -> None:
         link = path.parent / f"{manager.target}.wants" / UNIT_NAME
         if link.is_symlink() and link.readlink() in (path, Path("..") / UNIT_NAME):
             link.unlink()
-        print_message(f"systemd cannot be reached from here; a running daemon continues until {daemon_command('stop')}")
+        if not ends_daemon:
+            how = daemon_command("stop")
+            print_message(f"systemd cannot be reached from here; a running daemon continues until {how}")
     print_message(f"{path}: removed. Conversations and configuration are unchanged")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -63,7 +64,7 @@ def uninstall(
     ):
         raise StateError("that is a different name; nothing was removed")
     for manager in systemd.list_managers():
-        service.remove_unit(manager)
+        service.remove_unit(manager, ends_daemon=True)
     if running_pid(config):
         print_message(f"stopped (pid {asyncio.run(process.stop(config))})")
     if data:
@@ -74,7 +75,9 @@ def uninstall(
         remove_whole(item.path)
         print_message(f"{item.path}: removed")
     if not data and config.state_dir.is_dir():
-        print_message(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
+        # Of a checkout this program is gone by now; pip's and uv's goes last, by their own command.
+        how = f"rm -r {shlex.quote(str(config.state_dir))}" if root else "goclaw uninstall --data"
+        print_message(f"your data stay in {config.state_dir}; `{how}` removes them")
     for line in _by_hand(root):
         print_message(line)
 

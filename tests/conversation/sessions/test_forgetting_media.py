@@ -9,7 +9,7 @@ import pytest
 from goclaw.common.core.events import Address, Attachment, Delivery
 from goclaw.common.core.messages import NO_LONGER_KEPT, Image, UserMessage
 from goclaw.common.core.supervise import background
-from goclaw.conversation.sessions.forgetting import SWEEP_SECONDS, MediaSweep
+from goclaw.conversation.sessions.forgetting import STRAY_SECONDS, SWEEP_SECONDS, MediaSweep
 from goclaw.durable.store.media import NeededMedia
 from goclaw.llm.encoded import EncodedMessages
 from goclaw.llm.scripted import Answer
@@ -18,7 +18,7 @@ from tests.harness import PATIENCE, Core, World
 from tests.parts import sql
 
 PICTURE = {"image/png": b"a picture"}
-TTL = 600.0
+TTL = STRAY_SECONDS
 
 
 def media(world: World) -> list[str]:
@@ -27,8 +27,8 @@ def media(world: World) -> list[str]:
     return sorted(path.read_bytes().decode() for path in files if not path.suffix)
 
 
-def sweep_of(core: Core, world: World, ttl: float = TTL) -> MediaSweep:
-    return MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, ttl)
+def sweep_of(core: Core, world: World, max_bytes: int = 1_000_000) -> MediaSweep:
+    return MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, max_bytes)
 
 
 async def said(core: Core, text: str, **options: Any) -> None:
@@ -60,7 +60,7 @@ async def test_what_nothing_refers_to_goes_after_its_time(tmp_path: Path) -> Non
 
 @pytest.mark.promise("P-media")
 @pytest.mark.parametrize("command", ["/clear", "/compact"])
-async def test_what_left_the_context_goes_and_the_words_stay(tmp_path: Path, command: str) -> None:
+async def test_a_picture_stays_when_no_model_is_shown_it_until_room_is_short(tmp_path: Path, command: str) -> None:
     answers = [Answer(str(number)) for number in range(40)]
     world = World(tmp_path, answers, compaction={"min_messages": 2})
     async with world.running() as core:
@@ -70,24 +70,38 @@ async def test_what_left_the_context_goes_and_the_words_stay(tmp_path: Path, com
         await core.command(command)
         await core.settled()
         await said(core, "the new one", pictures={"image/png": b"new"})
-        world.clock.advance(TTL + 1)
-        assert await sweep_of(core, world).sweep() == 1
+        world.clock.advance(10_000_000)
+        assert await sweep_of(core, world).sweep() == 0
+        assert await sweep_of(core, world, max_bytes=3).sweep() == 1
         first = (await core.messages())[0]
     assert media(world) == ["new"]
     assert isinstance(first, UserMessage) and first.text == "the old one" and len(first.images) == 1
 
 
 @pytest.mark.promise("P-media")
-async def test_a_picture_that_another_conversation_shows_stays(tmp_path: Path) -> None:
+async def test_where_room_is_short_a_picture_that_another_conversation_shows_stays(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one"), Answer("two")])
     async with world.running() as core:
         await said(core, "mine", pictures=PICTURE)
         await said(core, "yours", pictures=PICTURE, chat="there")
         await core.command("/clear")
         world.clock.advance(TTL + 1)
-        assert await sweep_of(core, world).sweep() == 0
+        assert await sweep_of(core, world, max_bytes=0).sweep() == 0
         await core.command("/clear", chat="there")
-        assert await sweep_of(core, world).sweep() == 1
+        assert await sweep_of(core, world, max_bytes=0).sweep() == 1
+
+
+@pytest.mark.promise("P-media")
+async def test_where_room_is_short_the_oldest_picture_goes_first_and_no_more_than_need_be(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("one"), Answer("two"), Answer("three")])
+    async with world.running() as core:
+        for picture in (b"first", b"second", b"third"):
+            await said(core, "look", pictures={"image/png": picture})
+            world.clock.advance(10)
+        await core.command("/clear")
+        world.clock.advance(TTL + 1)
+        assert await sweep_of(core, world, max_bytes=len(b"secondthird")).sweep() == 1
+    assert media(world) == ["second", "third"]
 
 
 @pytest.mark.promise("P-media")
@@ -146,7 +160,7 @@ async def test_what_is_put_while_a_sweep_decides_stays(tmp_path: Path) -> None:
                 await blobs.put(b"again", "image/png")
                 return found
 
-        assert await MediaSweep(blobs, Slow(core.database), world.clock, TTL).sweep() == 0
+        assert await MediaSweep(blobs, Slow(core.database), world.clock, 0).sweep() == 0
     assert media(world) == ["again"]
 
 

@@ -115,7 +115,7 @@ async def test_it_stays_as_long_as_its_row_however_old_and_goes_with_it(tmp_path
     world = World(tmp_path, answers(), tools=[chart()])
     async with world.running() as core:
         await said(core, "go")
-        sweep = MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, 600.0)
+        sweep = MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, 0)
         await core.command("/clear")
         await core.settled()
         world.clock.advance(10_000_000)

@@ -50,6 +50,15 @@ def test_a_plugin_is_added_listed_and_removed(state: Path, tmp_path: Path, capsy
     assert capsys.readouterr().err == "goclaw: there is no plugin garden-tools; installed: none\n"
 
 
+def test_files_with_tools_are_listed_too(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = put(own(state / "tools") / "garden.py", TOOL)
+    assert run(["plugin", "list"]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith(f"{file}\n  one file; `goclaw declare check ") and output.err == ""
+    assert run(["plugin", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"file": str(file)}]
+
+
 def recorded(state: Path, source: Path) -> None:
     """A record of another Python, whose folder is gone: as after an upgrade."""
     (state / FOLDER).mkdir(mode=0o700)

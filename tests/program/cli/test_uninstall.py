@@ -67,3 +67,18 @@ def test_a_backup_that_cannot_be_made_leaves_the_data(
     assert run(["uninstall", "--yes", "--data"]) == 1
     assert "goclaw.db" in capsys.readouterr().err
     assert config.database_path.exists() and list(tmp_path.glob("*.tar.gz")) == []
+
+
+@pytest.mark.promise("P-uninstall")
+def test_of_a_checkout_the_last_word_is_no_command_that_is_gone(
+    systemd: FakeSystemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    with open_state(load_config().config):
+        pass
+    checkout = tmp_path / "checkout"
+    (checkout / ".tools").mkdir(parents=True)
+    (checkout / ".tools" / "lock").touch()
+    monkeypatch.setattr("goclaw.program.cli.uninstall.checkout_root", lambda: checkout)
+    assert run(["uninstall", "--yes"]) == 0
+    told = capsys.readouterr().err
+    assert "`goclaw" not in told and f"`rm -r {load_config().config.state_dir}` removes them" in told

@@ -112,7 +112,7 @@ def referred_media(path: Path) -> set[str]:
 
 
 def needed_media(path: Path) -> set[str]:
-    """Return the keys that must be on the disk: the others may have been removed (`media.ttl`)."""
+    """Return the keys that must be on the disk: the others may have been removed (`media.max_megabytes`)."""
     with closing(_read_only(path)) as connection:
         shown, sent = (run(connection, bound).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
         kept = _artifacts(connection)

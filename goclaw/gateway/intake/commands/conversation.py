@@ -27,7 +27,8 @@ BUSY = (
 )
 KEPT = (
     "This does not delete: memory notes (including private ones), remembered values and mementos (the tools "
-    "memory_delete and memento delete those), other files in the workspace, backups, the input history of a terminal, "
+    "memory_delete and memento delete those), other files in the workspace (what you sent is in its "
+    "folder inbox/, pictures too), backups, the input history of a terminal, "
     "and the messages in the chat itself (delete those there)."
 )
 MAX_SESSIONS = 20

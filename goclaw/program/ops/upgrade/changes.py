@@ -19,6 +19,9 @@ MAX_NEWS = 200
 """Characters of the line about a new version."""
 _RELEASE = re.compile(r"## \[?v?(?P<version>\d+\.\d+\.\d+)\]?(\s.*)?")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+LIST_RELEASES = ("ls-remote", "--symref")
+"""Arguments of git, before a place: lists its tags, and which branch is its main one."""
+_BRANCH = re.compile(r"^ref: refs/heads/(\S+)\tHEAD$", re.MULTILINE)
 _SCHEMA = "MIGRATIONS"
 
 
@@ -48,7 +51,7 @@ def numbers(version: str) -> tuple[int, int, int] | None:
 
 
 def newest_release(listing: str, place: str) -> str:
-    """Return the tag of the newest release in the output of `git ls-remote --tags --refs` about a place.
+    """Return the tag of the newest release in what git printed for `LIST_RELEASES` and a place.
 
     Raises:
         StateError: none of them is one.
@@ -56,7 +59,11 @@ def newest_release(listing: str, place: str) -> str:
     tags = [line.rpartition("refs/tags/")[2] for line in listing.splitlines()]
     found = [(known, tag) for tag in tags if tag.startswith("v") and (known := numbers(tag))]
     if not found:
-        raise StateError(f"{place}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
+        branch = _BRANCH.search(listing)
+        raise StateError(
+            f"{place}: has no release yet (no tag such as v1.2.3). For its newest commit: "
+            f"`goclaw upgrade --ref {branch[1] if branch else 'main'}`"
+        )
     return max(found)[1]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.program.ops.backup.swap import remove
-from goclaw.program.ops.upgrade.changes import Source, newest_release, numbers, version_of
+from goclaw.program.ops.upgrade.changes import LIST_RELEASES, Source, newest_release, numbers, version_of
 from goclaw.program.ops.upgrade.installation import (
     Release,
     base_python,
@@ -60,7 +60,7 @@ class Checkout:
             )
 
     def find_release(self, ref: str) -> tuple[Release, Source]:
-        name = ref or newest_release(self._git("ls-remote", "--tags", "--refs", self._remote()), self._remote())
+        name = ref or newest_release(self._git(*LIST_RELEASES, self._remote()), self._remote())
         with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as folder:
             aside = Path(folder)
             command(["git", "init", "--quiet", "--bare", folder])

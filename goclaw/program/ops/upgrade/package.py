@@ -20,7 +20,7 @@ from goclaw.common.core.files import replace_file
 from goclaw.common.core.records import record
 from goclaw.errors import StateError
 from goclaw.program.ops.backup.swap import remove
-from goclaw.program.ops.upgrade.changes import Source, newest_release
+from goclaw.program.ops.upgrade.changes import LIST_RELEASES, Source, newest_release
 from goclaw.program.ops.upgrade.installation import (
     DISTRIBUTION,
     Release,
@@ -136,7 +136,7 @@ class Package:
             return self._build_requirement(f" @ {path.as_uri()}")
         if "vcs_info" in self._origin:
             url = str(self._origin["url"])
-            newest = "" if ref else newest_release(command(["git", "ls-remote", "--tags", "--refs", url]), url)
+            newest = "" if ref else newest_release(command(["git", *LIST_RELEASES, url]), url)
             return self._build_requirement(f" @ git+{url}@{ref or newest}")
         if self._origin:
             place = unquote(urlsplit(str(self._origin.get("url", ""))).path)

@@ -73,6 +73,7 @@ async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path)
         explained = await core.command("/forget")
         assert explained.startswith("This deletes this conversation forever: 2 messages (tool calls")
         assert "memory notes (including private ones)" in explained and "/clear" in explained
+        assert "what you sent is in its folder inbox/, pictures too" in explained
         for slip in ("/forget yes", "/forget now please", "/forget 000000"):
             assert await core.command(slip) == (
                 "That code is wrong or has expired. Nothing was deleted. Send /forget for a new code."

@@ -161,7 +161,7 @@ async def test_one_person_sends_a_bounded_number_of_files(tmp_path: Path, monkey
 
 
 async def test_a_file_that_was_never_sent_goes_and_one_that_waits_stays(tmp_path: Path) -> None:
-    world = world_with(tmp_path, Answer("Thanks."), media={"ttl": 60})
+    world = world_with(tmp_path, Answer("Thanks."))
     async with world.running() as core, service(world, core) as served:
         blobs = core.sessions.ports.environment.blobs
         note = await sent(served, b"never sent")

@@ -62,17 +62,26 @@ Winter is here.
     "tags, newest",
     [
         (["v0.2.0", "v0.10.0", "v0.9.9"], "v0.10.0"),
-        (["v1.0.0-rc1", "v0.1.0", "nightly"], "v0.1.0"),
+        (["v1.0.0-rc1", "v0.1.0", "v0.1.0^{}", "nightly"], "v0.1.0"),
     ],
 )
 def test_the_newest_tag_is_the_highest_release(tags: list[str], newest: str) -> None:
     assert newest_release("".join(f"{'0' * 40}\trefs/tags/{tag}\n" for tag in tags), "here") == newest
 
 
-@pytest.mark.parametrize("listing", [f"{'0' * 40}\trefs/tags/0.4.0\n", ""])
-def test_without_a_release_among_the_tags_a_version_has_to_be_named(listing: str) -> None:
-    with pytest.raises(StateError, match=r"^here: has no tag of the form v1\.2\.3; choose a version"):
+@pytest.mark.parametrize(
+    ("listing", "branch"),
+    [
+        (f"ref: refs/heads/trunk\tHEAD\n{'0' * 40}\tHEAD\n{'0' * 40}\trefs/tags/0.4.0\n", "trunk"),
+        ("", "main"),
+    ],
+)
+def test_without_a_release_among_the_tags_the_command_for_the_newest_commit_is_said(listing: str, branch: str) -> None:
+    with pytest.raises(StateError) as refused:
         newest_release(listing, "here")
+    assert str(refused.value) == (
+        f"here: has no release yet (no tag such as v1.2.3). For its newest commit: `goclaw upgrade --ref {branch}`"
+    )
 
 
 def test_a_version_is_three_numbers() -> None:
