@@ -391,6 +391,7 @@ def tool(
     annotations: Annotations | None = None,
     examples: Sequence[Example] = (),
     call_hint: str = "",
+    asks: str = "",
     result_hint: str = "",
     reminder: str = "",
     confirm: Confirmation | None = None,
@@ -421,6 +422,7 @@ def tool(
             annotations=replace(hints, title=title) if title else hints,
             examples=tuple(examples),
             call_hint=call_hint,
+            asks=asks,
             result_hint=result_hint,
             reminder=reminder,
             confirm=confirm,
@@ -455,6 +457,7 @@ def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultTy
     """
     names = set(arguments.model_fields)
     check(spec.call_hint, names, f"the call hint of {spec.name}")
+    check(spec.asks, names, f"the question of {spec.name}")
     check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
     if spec.confirm:
         check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", _MAX_TEXT)

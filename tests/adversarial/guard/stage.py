@@ -47,7 +47,6 @@ SERVERS = {"tickets", "board"}
 ROLES = ("admin", "user")
 PATIENCE = 40.0
 LOOK_SECONDS, LONG_LOOK_SECONDS = 0.003, 0.05
-_APPROVE = re.compile(r"/approve (\w+)")
 _OUTPUT = re.compile(r"output:[\w-]+")
 FoundT = TypeVar("FoundT")
 
@@ -94,7 +93,7 @@ class Stage:
         others = [
             sent.text
             for sent in self.telegram.sent()
-            if (found := _APPROVE.search(_whole(sent))) and found[1] not in by_turns
+            if {str(each["callback_data"]).split(":")[1] for row in sent.keyboard for each in row} - by_turns.keys()
         ]
         return [*(f"{question.title}: {question.text}" for question in by_turns.values()), *others]
 
