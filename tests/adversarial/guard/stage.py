@@ -38,7 +38,6 @@ from tests.acceptance.daemon import SPEC, UNLIMITED
 from tests.adversarial.guard.outside import SEARCH, Outside, open_outside
 from tests.adversarial.guard.player import Player, Turn, open_player
 from tests.fake_telegram.server import FakeTelegram
-from tests.fake_telegram.world import Sent
 from tests.ports import free_port
 
 MCP_PROGRAM = Path(__file__).with_name("mcp_program.py")
@@ -187,10 +186,6 @@ class Stage:
         """With the id of the output that was kept last."""
         kept = [found for result in self.results for found in _OUTPUT.findall(result.content)]
         return text.replace("$OUTPUT", kept[-1]) if kept else text
-
-
-def _whole(sent: Sent) -> str:
-    return sent.text + json.dumps(sent.keyboard)
 
 
 @asynccontextmanager

@@ -56,7 +56,7 @@ def test_a_call_is_a_sentence_and_what_it_leaves_out_stands_below(
     assert (said, in_words(rest_of(tool.spec, said, given))) == (phrase, below)
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.TOOLS])
+@pytest.mark.parametrize("name", list(catalog.TOOLS))
 def test_every_sentence_is_a_valid_template(name: str) -> None:
     tool = found(name)
     check(tool.spec.asks, set(tool.arguments.model_fields), name, 200)

@@ -182,7 +182,7 @@ class QuestionCard(Widget):
     def _how(self) -> str:
         words = ways_to_answer(self.question, self._me)
         if self.is_approval:
-            keys = "y, a (always) or n" if ALWAYS in self.question.options else "y or n"
+            keys = "y, a (always allow) or n" if ALWAYS in self.question.options else "y or n"
             how = f"{keys} while the input is empty"
             return f"{how}, or a click" if self._has_more else f"{how}, a click, or {words}"
         return words if self.is_mine or not self.question.options else f"{words}; or click to answer for them"
