@@ -421,17 +421,14 @@ def tool(
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
             annotations=replace(hints, title=title) if title else hints,
             examples=tuple(examples),
-            call_hint=call_hint,
-            asks=asks,
-            result_hint=result_hint,
-            reminder=reminder,
+            call_hint=call_hint, asks=asks, result_hint=result_hint, reminder=reminder,
             confirm=confirm,
             timeout=timeout,
             result_schema=without_titles(result.schema),
             bounded=bounded,
             injected=injected,
             artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
-        )
+        )  # fmt: skip
         _check_spec(spec, function, arguments, result, denied)
         own = (own_timeout, risk_of, grounds, denied, access, result, takes, kinds, runs_steps)
         return Tool(spec, arguments, function, *own)
