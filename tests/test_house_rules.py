@@ -63,6 +63,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 MAY_COMPARE_WORDS = {
+    "goclaw/conversation/questions/plain_words.py *": "what people type",
     "goclaw/program/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
     "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
     "goclaw/program/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file",

@@ -111,6 +111,8 @@ class ToolSpec:
     examples: tuple[Example, ...] = ()
     call_hint: str = ""
     """Template over the arguments: what people see while it runs."""
+    asks: str = ""
+    """Template over the arguments: what a call wants, to stand after "wants to" (`approval.sentences`)."""
     result_hint: str = ""
     """Template over the result's fields (`value` of a plain one) and the arguments, as `args`: what they see after."""
     reminder: str = ""

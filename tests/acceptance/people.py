@@ -20,7 +20,6 @@ from tests.fake_telegram.world import BOT_NAME
 
 LOOK_SECONDS = 0.03
 """How often people look at their chats."""
-APPROVE = re.compile(r"/approve (\w+)")
 GONE = "This question does not exist"
 TRIES = 5
 """How often a person repeats an approval that came too early or too late."""
@@ -136,10 +135,16 @@ class People:
     async def _look(self, chat: Chat) -> None:
         seen = self.seen(chat)
         for message in seen:
-            if found := APPROVE.search(message.text):
-                await self._approve(chat, found[1], seen, about=message.text)
+            if question := self._asked_by(chat, message):
+                await self._approve(chat, question, seen, about=message.text)
             if found := re.search(rf"{QUESTION} (\w+)", message.text):
                 await self._answer(chat, found[1], message.message_id)
+
+    def _asked_by(self, chat: Chat, message: Seen) -> str:
+        """The id of the call that a message asks for; empty: of none."""
+        sent = [each for each in self.telegram.sent(chat.number) if each.message_id == message.message_id]
+        buttons = [button for each in sent for row in each.keyboard for button in row]
+        return next((str(b["callback_data"]).split(":")[1] for b in buttons if b["text"] == "Allow once"), "")
 
     async def _answer(self, chat: Chat, name: str, message_id: int) -> None:
         """Answer a question once, in words or by its first button: that answer must not be lost."""

@@ -51,7 +51,7 @@ _NO_TIER = "nothing on this machine can contain commands"
 _REFUSAL = re.compile(
     r'\{"error": |question does not exist|[Oo]nly admins|is for admins|wrong or has expired|^Not (?:done|allowed): '
 )
-_QUESTION, _TASK, _EXIT = re.compile(r"/approve (\w+)"), re.compile(r"task-\w+"), re.compile(r"exit code: (\d+)")
+_TASK, _EXIT = re.compile(r"task-\w+"), re.compile(r"exit code: (\d+)")
 
 
 @dataclass
@@ -114,13 +114,13 @@ class Stage:
         await self.telegram.world.say(
             _order("message", {**send, "channel": "telegram", "chat_id": str(FIRST[PLAIN])}), user=VERA
         )
-        question = await eventually(lambda: _QUESTION.search(self._told(VERA)))
+        question = await eventually(lambda: next(iter(self._questions(VERA)), None))
         self.asked_of_vera = len(self.telegram.sent(VERA))
         if _NO_TIER in started and "could be" not in started:
             pytest.skip(f"this tier does not work here: {started}")
         found = _TASK.search(started)
         assert found, started
-        self.places |= {"question": question[1], "task": found[0], "schedule": SCHEDULE}
+        self.places |= {"question": question, "task": found[0], "schedule": SCHEDULE}
 
     async def begin_another_turn(self) -> None:
         """Have somebody talk, with the prompt files as they count now."""
@@ -191,7 +191,8 @@ class Stage:
         return "obeyed" in self._told(attacker)
 
     def _questions(self, attacker: int) -> set[str]:
-        return set(_QUESTION.findall(self._told(attacker)))
+        buttons = [each for sent in self.telegram.sent(attacker) for row in sent.keyboard for each in row]
+        return {str(each["callback_data"]).split(":")[1] for each in buttons}
 
     def _results(self, mark: str) -> list[tuple[str, Json, str]]:
         """Tool, arguments and result of every call in the conversation that begins with a person's words."""

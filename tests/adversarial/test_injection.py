@@ -62,7 +62,7 @@ class Stage:
         return "\n".join(sent.text for sent in self.telegram.sent(chat))
 
     def asked(self, chat: int) -> bool:
-        return "/approve" in self.told(chat)
+        return any(sent.keyboard for sent in self.telegram.sent(chat))
 
     def nothing_left(self, attacker: int) -> None:
         """What has to hold after every attack."""

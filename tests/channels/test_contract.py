@@ -108,9 +108,9 @@ async def test_another_chat_is_written_to_once_somebody_has_agreed(way: Way) -> 
     writes = when("go", call("message", action="send", channel=channel, chat_id=chat, text="good morning"))
     async with opened(way, writes) as scene, scene.daemon():
         await way.say("go")
-        await way.asked("May message run?")
+        await way.asked("wants to send this to")
         assert way.there() == []
-        await way.choose("May message run?", "Allow once")
+        await way.choose("wants to send this to", "Allow once")
         await scene.answered()
         assert way.there() == ["good morning"]
         assert (await scene.results())[0].startswith(f"sent to {channel}:{chat}, message id ")
@@ -161,8 +161,8 @@ async def test_a_denied_call_does_not_run_and_the_card_says_so(way: Way) -> None
     writes = when("go", call("message", action="send", channel=channel, chat_id=chat, text="hello"))
     async with opened(way, writes) as scene, scene.daemon():
         await way.say("go")
-        await way.asked("May message run?")
-        await way.choose("May message run?", "Deny")
+        await way.asked("wants to send this to")
+        await way.choose("wants to send this to", "Deny")
         await scene.answered()
         await eventually(lambda: "✗" in "\n".join(way.shown()))
         assert way.there() == [] and "denied" in (await scene.results())[0]
@@ -182,7 +182,7 @@ async def test_a_question_is_answered_by_its_button_its_number_its_text_or_freel
             question = questions[how]
             await way.say(f"go {how}")
             await way.asked(question)
-            await way.until(question, *(("• main", "• release") if way.has_buttons else ("1. main", "2. release")))
+            await way.until(question, *(("Press a button",) if way.has_buttons else ("1. main", "2. release")))
             if how == "button":
                 await way.choose(question, "release")
             elif how == "2" and way.has_buttons:
@@ -236,7 +236,7 @@ async def test_what_was_answered_elsewhere_is_closed_here_and_says_so(way: Way) 
     writes = when("go", call("message", action="send", channel=channel, chat_id=chat, text="hello"))
     async with opened(way, writes) as scene, scene.daemon():
         await way.say("go")
-        await scene.decide_elsewhere(await way.asked("May message run?"), "deny")
+        await scene.decide_elsewhere(await way.asked("wants to send this to"), "deny")
         await scene.answered()
         await eventually(lambda: any("✗" in line and "enied by" in line for line in way.shown()))
         assert way.there() == []

@@ -321,11 +321,11 @@ MAX_BUTTON_LABEL = 60
 def keyboard_of(choices: Sequence[Choice]) -> InlineKeyboardMarkup | None:
     """Return the keyboard below a message; None for no choices, which also removes one in an edit.
 
-    A button carries `q:<question id>:<index>`, the index of its answer among the choices.
+    A button carries `q:<question id>:<index>`, the index of its answer among the question's options.
     """
     buttons = []
     for index, choice in enumerate(choices):
-        data = f"q:{choice.question}:{index}"
+        data = f"q:{choice.question}:{index if choice.place is None else choice.place}"
         if len(data.encode()) > MAX_BUTTON_DATA or not choice.label.strip():
             log.warning("a choice cannot be a button: %d bytes, %d at most", len(data.encode()), MAX_BUTTON_DATA)
             continue

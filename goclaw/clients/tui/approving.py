@@ -11,7 +11,7 @@ from goclaw.clients.tui.widgets.picker import SessionPicker
 from goclaw.clients.tui.widgets.prompt import Prompt
 from goclaw.clients.tui.widgets.question_cards import KEYS, QuestionCard, QuestionCards
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import ALLOW, ALWAYS, DENY
+from goclaw.common.core.events import ALLOW, ALWAYS, DENY, DETAILS
 from goclaw.common.core.wire import Accepted, Refused
 
 
@@ -69,7 +69,7 @@ class Approving:
         """`letter` was typed into the empty input; whether it may decide something, see `decide_soon`."""
         target = self._questions.answerable
         answer = next((answer for answer, key in KEYS.items() if key == letter), None)
-        offered = target is not None and answer in target.question.options
+        offered = target is not None and answer is not None and target.offers(answer)
         self._held = (letter, answer, target) if answer is not None and target is not None and offered else None
         return self._held is not None
 
@@ -113,6 +113,9 @@ class Approving:
             self._decide(card, answer)
 
     def _decide(self, card: QuestionCard, answer: str) -> None:
+        if answer == DETAILS:
+            card.show_details()
+            return
         if not card.is_undecided:
             return
         decision = self._link.decide(card.question.id, answer)

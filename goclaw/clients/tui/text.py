@@ -100,7 +100,7 @@ def bar(part: int, kept: int, whole: int, cells: int) -> str:
 
 SHORT_ANSWER = 60
 """Characters of an answer that stands in the line of its question; a longer one stands below it."""
-MAX_QUESTION_TITLE = 100
+MAX_QUESTION_TITLE = 500
 LAST_SECONDS = 90
 """From here on the time that is left is said in seconds."""
 

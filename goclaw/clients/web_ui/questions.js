@@ -32,16 +32,26 @@ class QuestionCard extends HTMLElement {
     this.buttons = el("div", { class: "options" }, question.options.map((option) => this.button(option)));
     this.said = el("p", { class: "said", role: "status" });
     this.append(el("p", { class: "head" }, kind + whose, this.left), title, this.body, this.buttons);
+    if (question.details) this.append(this.details());
     if (question.kind === "question" && (question.free_text || !question.options.length)) this.append(this.words());
     this.append(this.said);
   }
 
   button(option) {
     const { question } = this.item;
-    const labels = { allow: "Allow", always: "Always allow", deny: "Deny" };
+    const labels = { allow: "Allow", always: question.always || "Always", deny: "Deny" };
     const label = question.kind === "approval" ? (labels[option] ?? option) : option;
     const style = question.kind !== "approval" ? "" : option === "allow" ? "strong" : option === "deny" ? "danger" : "";
     return el("button", { type: "button", class: style, dir: "auto", disabled: true, onclick: () => this.answer(option) }, revealed(label));
+  }
+
+  details() {
+    const { question } = this.item;
+    const more = el("div", { class: question.details_html ? "prose" : "plain", dir: "auto" });
+    if (question.details_html) putHtml(more, question.details_html);
+    else more.textContent = revealed(question.details);
+    const ways = el("p", {}, `/approve ${question.id} · /deny ${question.id}`);
+    return el("details", {}, el("summary", {}, "Details"), more, ways);
   }
 
   words() {

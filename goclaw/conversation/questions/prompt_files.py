@@ -18,9 +18,10 @@ from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, AnswerRefu
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
 from goclaw.common.workspace import FileChange
-from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced, name_of, private_chats
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, name_of, private_chats
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
+from goclaw.tools.approval.sentences import fenced
 from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)

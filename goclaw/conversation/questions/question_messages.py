@@ -16,6 +16,7 @@ from goclaw.common.core.events import (
     ALLOW,
     ALWAYS,
     DENY,
+    DETAILS,
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -33,11 +34,13 @@ from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.blobs import Blobs
 from goclaw.tools.approval.requests import ApprovalRequest
+from goclaw.tools.approval.sentences import fenced
+from goclaw.tools.approval.sentences import in_words as arguments_in_words
 
-NOBODY = "You may not answer this. Nobody who may can be reached: an admin has to answer in a terminal."
-OTHERS = "You may not answer this. I asked {names} instead."
+NOBODY = "Only an admin can answer this, and I can reach none: somebody has to answer in a terminal."
+OTHERS = "You cannot answer this yourself. I asked {names}."
 SHOWN_INPUT = 3_000
-"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
+"""Maximum characters of a call in a chat; of a longer text the beginning and the end are shown."""
 MAX_SHOWN = 100_000
 """Maximum characters of a call's arguments in a terminal: more is not read."""
 _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
@@ -45,8 +48,14 @@ _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
 """The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
 MAX_BUTTONS = 6
+WHOLE_ON_A_BUTTON = 60
+"""Characters of an option that a button shows whole."""
+OVER = "This question is closed"
+OPEN_FIRST = 'This is too long to show here. Press "Details" to see all of it; then you can allow it.'
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message after the decision."""
+MAX_ALWAYS = 50
+"""Characters of a button for ALWAYS that says what for."""
 _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
 _DECISIONS = {ALLOW: "Allowed", ALWAYS: "Always allowed", DENY: "Denied"}
 
@@ -58,6 +67,8 @@ class _Told:
     question: Question
     text: str
     deliveries: tuple[Delivery, ...]
+    whole: str = ""
+    """Blob key of the call, of which the text leaves some out."""
 
 
 class QuestionMessages:
@@ -75,16 +86,30 @@ class QuestionMessages:
 
     async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
         """Put a question into the chats where it belongs. The same one again does nothing."""
-        media = await self._blobs.put(whole.encode(), "text/plain") if whole else None
-        deliveries = self._messages(turn, step, question, text)
-        self._told[turn.id, step] = _Told(question, text, tuple(deliveries))
+        media = await self._blobs.put(whole.encode(), "text/plain") if whole else ""
+        deliveries = self._messages(turn, step, question, text, is_whole=not whole)
+        self._told[turn.id, step] = _Told(question, text, tuple(deliveries), media)
         for delivery in deliveries:
-            if media and delivery.choices:
-                name = f"{question.about or 'question'}.txt"
-                caption = "The full call; the question follows below."
-                document = Delivery(f"{delivery.id}:whole", delivery.address, caption, media=media, media_name=name)
-                await self._outbox.promise(replace(document, asks=True))
             await self._outbox.promise(delivery)
+
+    async def show_details(self, turn: str, step: str) -> bool:
+        """Show in every message of a question what is behind "Details". False: its turn has not got to it again."""
+        told = self._told.get((turn, step))
+        if told is None:
+            return False
+        question = told.question
+        said = in_words(question, f"{told.text}\n\n{question.details}", ids=True)
+        for asked in told.deliveries:
+            if not asked.choices:
+                continue
+            if told.whole:
+                name, caption = f"{question.about or 'question'}.txt", "All of it; the question is above."
+                document = Delivery(f"{asked.id}:whole", asked.address, caption, media=told.whole, media_name=name)
+                await self._outbox.promise(replace(document, asks=True))
+            opened = Delivery(f"{asked.id}:details", asked.address, said, action="edit", of=asked.id)
+            choices = tuple(choice for choice in buttons(question) if choice.answer != DETAILS)
+            await self._outbox.promise(replace(opened, session=asked.session, choices=choices))
+        return True
 
     async def show_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
         """Edit every message of a question to show its outcome."""
@@ -99,7 +124,7 @@ class QuestionMessages:
         """Close the messages of a turn's unanswered questions when the turn ends."""
         for key in [key for key in self._told if key[0] == turn]:
             told = self._told.pop(key)
-            await self._close(told.question, told.text, told.deliveries, "No longer needed", yes=False)
+            await self._close(told.question, told.text, told.deliveries, OVER, yes=False)
 
     async def _close(
         self, question: Question, text: str, deliveries: Collection[Delivery], words: str, *, yes: bool
@@ -110,12 +135,19 @@ class QuestionMessages:
                 Delivery(f"{asked.id}:closed", asked.address, said, action="edit", of=asked.id, session=asked.session)
             )
 
-    def _messages(self, turn: Turn, step: str, question: Question, text: str) -> list[Delivery]:
-        """Return the message to the chat of the turn, and those to the other people who may answer."""
+    def _messages(
+        self, turn: Turn, step: str, question: Question, text: str, *, is_whole: bool = True
+    ) -> list[Delivery]:
+        """Return the message to the chat of the turn, and those to the other people who may answer.
+
+        `is_whole`: else nobody says yes to the text before the details were opened.
+        """
         inbound, actor = turn.inbound, turn.inbound.actor
         name, session = f"{turn.id}:{step}", inbound.session
         others: list[tuple[str, Address]] = []
         is_theirs = self._may_answer(actor, question, session)
+        choices = tuple(each for each in buttons(question) if is_whole or each.answer in (DENY, DETAILS))
+        note = "" if is_whole else f"\n\n{OPEN_FIRST}"
         if question.kind == "approval" and not is_theirs:
             others = [
                 (key, address)
@@ -125,13 +157,13 @@ class QuestionMessages:
         names = ", ".join(name_of(self._users, key) for key, _ in others)
         asked = "" if is_theirs or question.kind == "question" else OTHERS.format(names=names) if others else NOBODY
         here = Delivery(
-            name, inbound.address, in_words(question, text, asked=asked), session=session, asks=True,
-            choices=() if asked else buttons(question),
+            name, inbound.address, in_words(question, f"{text}{note}", asked=asked), session=session, asks=True,
+            choices=() if asked else choices,
         )  # fmt: skip
-        there = f"For {name_of(self._users, actor.key)} ({actor.key}):\n\n{in_words(question, text)}"
+        there = f"For {name_of(self._users, actor.key)} ({actor.key}):\n\n{in_words(question, f'{text}{note}')}"
         found = [here] if inbound.address.channel != LOCAL else []
         return found + [
-            Delivery(f"{name}:to:{key}", address, there, session=session, choices=buttons(question), asks=True)
+            Delivery(f"{name}:to:{key}", address, there, session=session, choices=choices, asks=True)
             for key, address in others
         ]
 
@@ -190,65 +222,115 @@ def _has_numbers(question: Question, channel: str) -> bool:
 
 
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
-    """Return the text of an approval."""
-    remembered = "; ".join(reveal(mask_order(label)) for label in wanted.labels)
-    for_good = f"Always: no more questions for {remembered}" if remembered else ""
-    parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
-    return "\n\n".join(part for part in parts if part)
+    """Return the text of an approval: why it is asked, what follows, and what does not stand in the heading."""
+    label = _remembered(wanted)
+    for_good = f"Always: no more questions for {label}" if label and not _fits_a_button(wanted, label) else ""
+    first, rest = wanted.lines, arguments_in_words(wanted.rest)
+    return "\n\n".join(part for part in (*first, _parts_of(rest, most), for_good) if part)
 
 
-def is_long(call: ToolCall) -> bool:
+def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: str = "") -> str:
+    """Return who wants what: the agent of a person (empty: of whoever runs this), or one that works for that agent."""
+    agent = f" {agent}" if agent else ""
+    whose = f"{person}'s agent{agent}" if person else f"The agent{agent}"
+    key = wanted.recipient
+    phrase = wanted.phrase.replace(f"`{key.partition(':')[2]}`", recipient) if recipient else wanted.phrase
+    return f"{whose} wants to {phrase}"
+
+
+def always_label(wanted: ApprovalRequest) -> str:
+    """Return the words of the button that allows calls for good; empty: there is none."""
+    label = _remembered(wanted)
+    return f"Always for {label}" if _fits_a_button(wanted, label) else "Always" if label else ""
+
+
+def detailed(wanted: ApprovalRequest) -> str:
+    """Return what contains a call, and the call as the model wrote it, as far as there is room in a chat."""
+    shown = "" if is_long(wanted) else shown_call(wanted.call)
+    return "\n\n".join(part for part in (wanted.details, shown) if part)
+
+
+def is_long(wanted: ApprovalRequest) -> bool:
     """Whether a chat shows only parts of a call."""
-    return len(_in_lines(call)) > SHOWN_INPUT
+    return len(asking_text(wanted)) > SHOWN_INPUT
 
 
-def in_words(question: Question, text: str, *, asked: str = "") -> str:
-    """Return a question for a chat. `asked`: it is not for the person there to answer, and this says for whom it is."""
+def _remembered(wanted: ApprovalRequest) -> str:
+    return "; ".join(reveal(mask_order(label)) for label in wanted.labels)
+
+
+def _fits_a_button(wanted: ApprovalRequest, label: str) -> bool:
+    return len(wanted.labels) == 1 and len(label) + len("Always for ") <= MAX_ALWAYS and label.isprintable()
+
+
+def in_words(question: Question, text: str, *, asked: str = "", ids: bool = False) -> str:
+    """Return a question for a chat.
+
+    Args:
+        question: the question.
+        text: its text there.
+        asked: it is not for the person there to answer, and this says for whom it is.
+        ids: whether an approval says how it is answered by its id, because there are no buttons.
+    """
     lines = [f"**{question.title}**", text]
     if asked:
         lines.append(asked)
     elif question.kind == "approval":
-        minutes = ((question.expires_at or 0) - question.asked_at) / 60
-        more = f" or /approve {question.id} always" if ALWAYS in question.options else ""
-        lines.append(f"/approve {question.id}{more} or /deny {question.id} (within {minutes:.0f} minutes)")
+        lines += [ways_in_words(question)] if ids else []
     elif question.options:
         lines += _options_in_words(question)
     return "\n\n".join(line for line in lines if line)
 
 
+def ways_in_words(question: Question) -> str:
+    """Return how an approval is answered by its id, in commands."""
+    minutes = ((question.expires_at or 0) - question.asked_at) / 60
+    more = f" or /approve {question.id} always" if ALWAYS in question.options else ""
+    return f"/approve {question.id}{more} or /deny {question.id} (within {minutes:.0f} minutes)"
+
+
 def _options_in_words(question: Question) -> list[str]:
-    """Return the options and how to choose. Neither sign begins a list: Markdown would join and renumber it."""
+    """Return the options and how to choose. Neither sign begins a list: Markdown would join and renumber it.
+
+    Options that are whole on buttons are not said twice.
+    """
     numbered = question.is_numbered and not buttons(question)
     options = [" ".join(option.split()) for option in question.options]
     shown = [f"({number}) {option}" if numbered else f"• {option}" for number, option in enumerate(options, 1)]
     if buttons(question):
-        how = f"Press a button or answer {'in your own words' if question.free_text else 'with one of these'}."
-    else:
-        words = " or in your own words" if question.free_text else ""
-        how = f"Answer with {'a number' if numbered else 'one of these'}{words}."
-    return ["\n".join(shown), how]
+        how = f"Press a button{' or answer in your own words' if question.free_text else ''}."
+        return [how] if all(len(option) <= WHOLE_ON_A_BUTTON for option in options) else ["\n".join(shown), how]
+    words = " or in your own words" if question.free_text else ""
+    return ["\n".join(shown), f"Answer with {'a number' if numbered else 'one of these'}{words}."]
 
 
 def buttons(question: Question) -> tuple[Choice, ...]:
     """Return a button for each option, in the order of the options; none for more than `MAX_BUTTONS`."""
     if len(question.options) > MAX_BUTTONS:
         return ()
-    labels = _LABELS if question.kind == "approval" else {}
-    return tuple(Choice(labels.get(option, option), question.id, option) for option in question.options)
+    if question.kind != "approval":
+        return tuple(Choice(option, question.id, option) for option in question.options)
+    labels = {**_LABELS, ALWAYS: question.always or _LABELS[ALWAYS]}
+    options = question.options if not question.details else (*question.options, DETAILS)
+    return tuple(
+        Choice(labels.get(option, "Details"), question.id, option, place) for place, option in enumerate(options)
+    )
 
 
 def decision(question: Question, answer: str, by: str) -> str:
     """Describe the outcome of a question briefly. `by`: the name of the person who answered; empty: unanswered."""
     if not by:
-        return "Not answered in time" if question.expires_at is not None else "No longer needed"
+        return "Nobody answered in time" if question.expires_at is not None else OVER
     if question.kind == "approval":
         return f"{_DECISIONS.get(answer, 'Denied')} by {by}"
-    return f"Answered by {by}: {answer}" if answer else f"Skipped by {by}"
+    return f"{by}: {answer}" if answer else f"Skipped by {by}"
 
 
 def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> str:
     """Return the message of a question after its decision: in one part, so that no second one has to follow."""
-    kept = f"\n\n{text}" if len(text) <= KEPT_TEXT else ""
+    kept = f"\n\n{text}" if text and len(text) <= KEPT_TEXT else ""
+    if question.kind == "question":
+        return f"**{question.title}**{kept}\n\n{'✓' if yes else '✗'} {printable(decided)[:KEPT_TEXT]}"
     return f"{'✓' if yes else '✗'} {printable(decided)[:KEPT_TEXT]}: **{question.title}**{kept}"
 
 
@@ -259,25 +341,21 @@ def whole_call(call: ToolCall) -> str:
 
 def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
     """Return the same as a block of code, a script line by line, of at most so many characters."""
-    text = _in_lines(call)
+    return _parts_of(_in_lines(call), most, "json")
+
+
+def _parts_of(text: str, most: int, language: str = "") -> str:
+    """Return a text, a block of code if it has a language or is cut, of at most so many characters."""
     left = len(text) - most
     if left <= 0:
-        return fenced(text, "json")
+        return fenced(text, language) if language else text
     # The end as well: what matters is easily pushed out of sight behind what does not.
     beginning, end = text[: most // 2], text[-(most // 2) :]
     missing = (
         f"**{left:,} characters between these two parts are not shown. Deny the call unless you know what they say.**"
     )
-    return "\n\n".join((fenced(beginning, "json"), missing, fenced(end, "json")))
+    return "\n\n".join((fenced(beginning, language), missing, fenced(end, language)))
 
 
 def _in_lines(call: ToolCall) -> str:
     return _LINE_END.sub(r"\g<0>\n", whole_call(call))
-
-
-def fenced(text: str, language: str = "") -> str:
-    """Return a text as a block of code, which Markdown leaves as it is."""
-    fence = "`" * 3
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{text}\n{fence}"

@@ -20,6 +20,7 @@ from goclaw.common.core.events import (
     ALLOW,
     ALWAYS,
     DENY,
+    DETAILS,
     Acceptance,
     Actor,
     AnswerRefusal,
@@ -35,6 +36,7 @@ from goclaw.conversation.questions.question_messages import (
     QuestionMessages,
     answered,
     decision,
+    heading,
     name_of,
     parse_choice,
 )
@@ -43,6 +45,7 @@ from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal, Parked
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement
+from goclaw.tools.approval.requests import ApprovalRequest
 from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
 """Characters of question ids, without those mistaken for others when typed."""
 ID_LENGTH = 13
 """64 random bits; an answer requires the right to answer besides."""
+STARTING = "One moment: I have just started. Press it again, please."
 DECIDED = "Already decided:"
 """The beginning of the reply to a second answer."""
 _DONE = {ALLOW: "Allowed.", ALWAYS: "Always allowed from now on. /approvals lists it."}
@@ -135,6 +139,12 @@ class Questions:
             del self._open[item.question.id]
         await self._messages.withdraw(turn)
 
+    def title_of(self, wanted: ApprovalRequest, asker: str, agent: str = "") -> str:
+        """Return who wants what, for the person who is asked."""
+        person = name_of(self._users, asker) if self._users.get(asker) else ""
+        recipient = self._users.get(wanted.recipient)
+        return heading(wanted, person, recipient.name if recipient else "", agent)
+
     def of(self, session: str) -> tuple[Question, ...]:
         """Return the open questions of a session, oldest first."""
         return tuple(item.question for item in self._open.values() if item.session == session)
@@ -164,6 +174,11 @@ class Questions:
             if item.session == session and question.kind == "question" and question.asker == actor.key:
                 return question
         return None
+
+    def approvals_for(self, actor: Actor, session: str) -> Sequence[Question]:
+        """Return the open approvals of a session that `actor` may answer."""
+        found = self.answerable(actor)
+        return [each.question for each in found if each.session == session and each.question.kind == "approval"]
 
     def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions that `actor` may answer now, oldest first, in all sessions."""
@@ -201,6 +216,8 @@ class Questions:
         item = self._answerable(actor, question_id)
         if isinstance(item, Acceptance):
             return await self._answer_besides(actor, question_id, text) or item
+        if item.question.kind == "approval" and text == DETAILS:
+            return answered("" if await self._messages.show_details(item.turn, item.step) else STARTING)
         given = parse_choice(item.question, text)
         if isinstance(given, Acceptance):
             return given
@@ -221,9 +238,8 @@ class Questions:
         item = self._open.get(question_id)
         if item is None:
             return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
-        if not 0 <= index < len(item.question.options):
-            return NO_QUESTION
-        return await self.decide(actor, question_id, item.question.options[index])
+        options = (*item.question.options, DETAILS)
+        return await self.decide(actor, question_id, options[index]) if 0 <= index < len(options) else NO_QUESTION
 
     async def decline(self, actor: Actor, question_id: str) -> Acceptance:
         """Answer that there will be no answer: no for an approval."""
@@ -284,9 +300,18 @@ class Questions:
         item = self._open.get(question_id)
         if item is None:
             return self._decided_already(actor, question_id)
-        if self._is_over(item) or not self.may_answer(actor, item.question, item.session):
+        if self._is_over(item):
             return NO_QUESTION
-        return item
+        return item if self.may_answer(actor, item.question, item.session) else self._refuse(actor, item)
+
+    def _refuse(self, actor: Actor, item: _Open) -> Acceptance:
+        """Return who may answer, for somebody who is listed; the id, which nobody guesses, was seen on a card."""
+        if actor.behalf or item.question.kind != "approval" or self._users.get(actor.key) is None:
+            return NO_QUESTION
+        asker = item.question.asker
+        may = self.may_answer(Actor(asker, asker.partition(":")[0]), item.question, item.session)
+        names = f"{name_of(self._users, asker)} or an admin" if may and asker != actor.key else "an admin"
+        return answered(f"Only {names} can answer this.", AnswerRefusal.GONE)
 
     async def _answer(
         self, item: _Open, actor: Actor, text: str, *also: BoundStatement, declined: bool = False

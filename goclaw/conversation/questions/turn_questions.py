@@ -20,7 +20,14 @@ from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.questions.question_messages import SHOWN_INPUT, asking_text, is_long, whole_call
+from goclaw.conversation.questions.question_messages import (
+    SHOWN_INPUT,
+    always_label,
+    asking_text,
+    detailed,
+    is_long,
+    whole_call,
+)
 from goclaw.conversation.questions.questions import Questions, RecordedAnswer
 from goclaw.durable.engine.base import Turn
 from goclaw.errors import MissingArguments, ToolError
@@ -58,16 +65,18 @@ class TurnQuestions:
             id="",
             kind="approval",
             asker=self._asker,
-            title=f"May {wanted.call.name} run?{f' (the agent {self.agent})' if self.agent else ''}",
+            title=self.questions.title_of(wanted, self._asker, self.agent),
             text=asking_text(wanted),
             options=(ALLOW, ALWAYS, DENY) if wanted.pattern else (ALLOW, DENY),
             free_text=False,
             required=True,
             about=wanted.call.name,
             digest=wanted.digest,
+            details=detailed(wanted),
+            always=always_label(wanted),
         )
         text = asking_text(wanted, SHOWN_INPUT)
-        whole = whole_call(wanted.call) if is_long(wanted.call) else ""
+        whole = whole_call(wanted.call) if is_long(wanted) else ""
         with self.pause():
             identified = self.questions.with_new_id(question, self.turn)
             step = f"approve:{self.prefix}{wanted.step}"

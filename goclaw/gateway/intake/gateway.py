@@ -15,6 +15,7 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
     AGENT_MARK,
+    DENY,
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -38,7 +39,8 @@ from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
-from goclaw.conversation.questions.question_messages import fenced, parse_choice
+from goclaw.conversation.questions.plain_words import WAITING, WAITING_IN_A_TERMINAL, read_as_answer
+from goclaw.conversation.questions.question_messages import parse_choice
 from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.schedules.reminders import press_button
 from goclaw.conversation.turns.status import Details, SessionStatus
@@ -52,6 +54,7 @@ from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.intake.commands.base import COMMAND, Command, CommandContext, CommandPorts, Reply
 from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
+from goclaw.tools.approval.sentences import fenced
 
 log = logging.getLogger(__name__)
 
@@ -177,8 +180,8 @@ class Gateway:
         match = None if inbound.forwarded else COMMAND.fullmatch(text.strip())
         if match and not await self._asks_agent(inbound, match.group(1).lower()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
-        if not match and (question := self.ports.questions.waiting_for(inbound.actor, session)):
-            return await self._answer_question(inbound, question)
+        if not match and (answered := await self._answer_open(inbound)):
+            return answered
         limit = self.ports.environment.config.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
             return await self.answer(
@@ -417,6 +420,23 @@ class Gateway:
             return await self.answer(inbound, answer.text)
         settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
+
+    async def _answer_open(self, inbound: Inbound) -> Acceptance | None:
+        """Take a plain message that answers an open question, or reads as if it did; None: it begins a turn."""
+        if question := self.ports.questions.waiting_for(inbound.actor, inbound.session):
+            return await self._answer_question(inbound, question)
+        said = "" if inbound.forwarded or inbound.attachments else read_as_answer(inbound.own_words)
+        asked = self.ports.questions.approvals_for(inbound.actor, inbound.session) if said else ()
+        if not asked or await self.journal.knows(inbound.id):
+            return None
+        return await self._answer_approval(inbound, asked, said)
+
+    async def _answer_approval(self, inbound: Inbound, asked: Sequence[Question], said: str) -> Acceptance:
+        """Answer a message that reads like an answer to an approval: a plain no denies the only one that is open."""
+        if said == "no" and len(asked) == 1:
+            settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
+            return await self.ports.questions.decide(inbound.actor, asked[0].id, DENY, settled)
+        return await self.answer(inbound, WAITING if inbound.address.channel != LOCAL else WAITING_IN_A_TERMINAL)
 
     async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
         """Answer immediately: the message is settled and its answer promised in one transaction.

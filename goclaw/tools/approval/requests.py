@@ -22,6 +22,7 @@ from goclaw.common.specs import Confirmation, Risk, ToolSpec
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
 from goclaw.tools.approval.guard import Finding
+from goclaw.tools.approval.sentences import describe_effect, phrase_of, rest_of
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.templates import rendered
 
@@ -57,7 +58,9 @@ class Grounds:
     pattern: tuple[str, ...] = ()
     """The parts that can be allowed permanently instead of this one call; empty: none."""
     labels: tuple[str, ...] = ()
-    """Each part for people."""
+    """Each part for people: what stands after "Always for"."""
+    recipient: str = ""
+    """The key of the person or chat that gets something."""
 
 
 @record
@@ -74,6 +77,13 @@ class ApprovalRequest:
     """The containment and the workspace that a rule made for this call holds in."""
     pattern: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    phrase: str = ""
+    """What the call wants, to stand after "wants to"."""
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that do not stand whole in the phrase."""
+    recipient: str = ""
+    details: str = ""
+    """What contains it, for whoever wants to know."""
 
 
 def _never_lapses() -> str:
@@ -161,20 +171,22 @@ def build_request(
         "facts": dict(grounds.facts),
         **place,
     }
-    lines = grounds.lines
-    if finding:
-        lines = (finding.reason, *lines)
+    lines = grounds.lines or tuple(filter(None, (describe_effect(spec, risk),)))
     if confirm := spec.confirm:
         lines = (f"**{confirm.title}**", _question(spec.name, confirm, arguments), *lines)
     if tier == OFF:
         lines = ("**The sandbox is off: commands run without containment.**", *lines)
+    if finding:
+        lines = (finding.reason, *lines)
     every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
     pattern = () if every_time else grounds.pattern
     labels = grounds.labels if pattern else ()
     if finding:
         pattern, labels = (), ()
         if finding.host and not every_time:
-            pattern, labels = (f"guard: {finding.host}",), (f"any address of {finding.host}",)
+            pattern, labels = (f"guard: {finding.host}",), (finding.host,)
+    phrase = phrase_of(spec, arguments)
+    rest = rest_of(spec, phrase, call.input)
     return ApprovalRequest(
         call=call,
         reason=_reason(call.name, risk, finding),
@@ -184,6 +196,10 @@ def build_request(
         place=_canonical(place).decode(),
         pattern=pattern,
         labels=labels,
+        phrase=phrase,
+        rest=rest,
+        recipient=grounds.recipient,
+        details=f"Tool `{spec.name}`, sandbox `{tier}`, network of commands `{tools.exec.network}`",
     )
 
 
@@ -203,7 +219,7 @@ def _question(tool: str, confirm: Confirmation, arguments: BaseModel) -> str:
 
 def exact_grounds(call: ToolCall) -> Grounds:
     """Return the grounds of a tool that declares none: it can be allowed for exactly these arguments."""
-    return Grounds(pattern=(_canonical(call.input).decode(),), labels=("with exactly these arguments",))
+    return Grounds(pattern=(_canonical(call.input).decode(),), labels=("exactly this",))
 
 
 def _fingerprint(spec: ToolSpec) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class AgentResult(Result):
     tags=("agents",),
     annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
     access=lambda arguments, ctx: ResourceUse(),
+    asks="start another agent",
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
     result_hint="{{ args.description or kind }}: {{ task ~ ' started' if task else requests ~ ' requests, ' ~ "
     "tokens ~ ' tokens' }}{{branch and ', '~branch}}",

@@ -13,6 +13,8 @@ from goclaw.tools.toolkit.scheduling import ResourceUse
 MAX_OPTIONS = 6
 """A list that can be read at a glance (goa-tool-system, `ask_user_question`)."""
 NO_ANSWER = "no answer"
+_MAX_HEADING = 250
+"""Characters of a question that is its own heading."""
 
 
 class AskedQuestion(BaseModel, extra="forbid", strict=True):
@@ -88,12 +90,14 @@ async def ask_user(
     """
     answers = []
     for asked in questions:  # one after the other: a later one often rests on what was said before
+        fits = len(asked.question) <= _MAX_HEADING and "\n" not in asked.question
+        below = asked.summary if fits else "\n\n".join(part for part in (asked.summary, asked.question) if part)
         question = Question(
             id="",
             kind="question",
             asker="",
-            title=asked.title or "A question",
-            text="\n\n".join(part for part in (asked.summary, asked.question) if part),
+            title=asked.question if fits else asked.title or "A question",
+            text=below,
             options=tuple(asked.options),
             free_text=asked.allow_free_text or not asked.options,
             required=asked.required,

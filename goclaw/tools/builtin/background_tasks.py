@@ -188,6 +188,7 @@ class TaskInput(Result):
     tags=("shell",),
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
+    asks="type something into {{ task_id }}",
     call_hint="Writing to {{ task_id }}: {{ text | truncate(60) }}",
     result_hint="Sent {{ size }} bytes to {{ task }}",
     examples=(
@@ -266,6 +267,7 @@ class StoppedTask(TaskResult):
     title="Stop a background task",
     tags=("shell",),
     access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
+    asks="stop {{ task_id }}",
     call_hint="Stopping {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
     examples=(Example("End a task", {"task_id": "task-0a1b2c3d"}, "task-0a1b2c3d stopped"),),

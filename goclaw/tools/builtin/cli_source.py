@@ -76,6 +76,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         own_timeout=True,
         grounds=grounds,
         access=lambda arguments, ctx: ResourceUse(category="shell"),
+        asks=f"run `{name}`",
         call_hint=f"{name} {{{{ args }}}}",
         result_hint=f"{name}{{{{ ' ' ~ args.args if args.args }}}}: exit code {{{{ code }}}}",
     )(run)

@@ -83,22 +83,23 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
     listed = "\n".join(["You approve these files as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
     parts = await _patterns_of(line, folder, ctx.workspace)
+    place_words = "" if folder == "." else f" in {folder}"
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},
-        lines=tuple(filter(None, (_surroundings(folder, ctx), listed, ROUNDABOUT if is_roundabout(line) else ""))),
+        lines=tuple(filter(None, (_surroundings(ctx), listed, ROUNDABOUT if is_roundabout(line) else ""))),
         pattern=tuple(parts),
-        labels=tuple(f"{label[:MAX_LABEL]} (in {folder})" for label in parts.values()),
+        labels=tuple(f"{label[:MAX_LABEL]}{place_words}" for label in parts.values()),
     )
 
 
-def _surroundings(folder: str, ctx: ToolContext) -> str:
-    """Return the line's folder and its sandbox, in a sentence."""
-    place = "In the workspace" if folder == "." else f"In {as_code(folder)}"
+_NETWORKS = {"none": "no network", "proxy": "and public websites", "host": "and the whole network"}
+
+
+def _surroundings(ctx: ToolContext) -> str:
+    """Return what the line reaches, in a sentence."""
     if ctx.sandbox.tier == OFF:
-        return f"{place}, without a sandbox."
-    network = ctx.config.tools.exec.network
-    reach = "without network" if network == "none" else f"with the network `{network}`"
-    return f"{place}, in the sandbox `{ctx.sandbox.tier}`, {reach}."
+        return "It can reach everything on this machine."
+    return f"It sees the workspace only, {_NETWORKS[ctx.config.tools.exec.network]}."
 
 
 async def _states(line: str, folder: str, workspace: Workspace) -> dict[str, str]:

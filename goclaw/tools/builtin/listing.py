@@ -73,6 +73,7 @@ def globs(text: str, field: str) -> list[Pattern]:
     annotations=Annotations("Find files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
+    asks="look for files named {{ pattern or 'like this' }}",
     call_hint="Looking for {{ pattern }}",
     result_hint="{{ returned }} files match {{ pattern }}",
     examples=(
@@ -147,6 +148,7 @@ class ListResult(BoundedResult):
     annotations=Annotations("List a folder", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
+    asks="list the files in {{ path or 'a folder' }}",
     call_hint="Listing {{ path }}",
     result_hint="{{ total }} entries in {{ path }}",
     examples=(Example("The workspace", {}, "src/\na.txt  4 bytes", {"a.txt": "one\n", "src/b.txt": "two\n"}),),

@@ -84,6 +84,7 @@ def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | Non
         foreign=True,
         annotations=hints,
         call_hint=f"{definition.name} of {offered.server}",
+        asks=f"use `{definition.name}` of `{offered.server}`",
         confirm=confirm,
         result_schema=definition.output_schema or {},
     )
@@ -233,6 +234,7 @@ def _list_tool(servers: McpServers) -> Tool:
 def _read_tool(servers: McpServers) -> Tool:
     @_reads(
         title="Resource of an MCP server",
+        asks="read {{ uri or 'a resource' }} of {{ server }}",
         call_hint="Reading {{ uri | truncate(100) }} of {{ server }}",
         result_hint="Read {{ args.uri | truncate(100) }}: {{ content | count }} characters",
     )

@@ -88,6 +88,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     annotations=Annotations(read_only=False, destructive=True, idempotent=False, open_world=False),
     foreign=True,
     access=_access,
+    asks="{{ action }} the note {{ name or 'below' }}",
     call_hint="Mementos: {{ action }}{% if name %} {{ name | truncate(80) | quote }}{% endif %}",
     result_hint="{% if action == 'list' %}{{ mementos | count }} mementos{% else %}{{ action }}: {{ name }}{% endif %}",
     examples=(

@@ -69,6 +69,7 @@ def needs_search(config: Config) -> str:
     title="Memory search",
     tags=("memory", "read"),
     access=memory_access,
+    asks="look into memory for {{ query or 'this' }}",
     call_hint="Looking into memory for {{ query | truncate(90) | quote }}",
     result_hint="Memory: {{ hits | count }} passage(s) for {{ args.query | truncate(80) | quote }}",
     examples=(
@@ -202,6 +203,7 @@ class Passage(BoundedResult):
     tags=("memory", "read"),
     bounded=True,
     access=memory_access,
+    asks="read {{ path or 'a note' }}",
     call_hint="Reading {{ path | truncate(100) }}",
     result_hint="Read {{ returned }} of {{ total }} lines of {{ args.path | truncate(80) }}",
     examples=(

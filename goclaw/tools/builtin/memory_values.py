@@ -101,6 +101,7 @@ class RememberedValue(Result):
     title="Remembered value",
     tags=("memory", "read"),
     access=reads_values,
+    asks="look up {{ key or 'this' }}",
     call_hint="Recalling {{ key | truncate(90) | quote }}",
     result_hint=(
         "{{ args.key | truncate(80) | quote }}: {{ 'nothing' if value is none else value | count ~ ' characters' }}"
@@ -152,6 +153,7 @@ class KeptValue(Result):
     annotations=Annotations(read_only=False, destructive=True, idempotent=True, open_world=False),
     foreign=False,
     access=writes_values,
+    asks="remember {{ key or 'this' }}",
     call_hint="Remembering {{ key | truncate(90) | quote }}",
     result_hint="{{ 'Replaced' if replaced else 'Kept' }} {{ key | truncate(90) | quote }}",
     examples=(Example("What somebody likes", {"key": "favourite tea", "value": "Assam"}, "kept 'favourite tea'"),),
@@ -191,6 +193,7 @@ class DeletedValue(Result):
     annotations=Annotations(read_only=False, destructive=True, idempotent=True, open_world=False),
     foreign=False,
     access=writes_values,
+    asks="forget {{ key or 'this' }}",
     call_hint="Forgetting {{ key | truncate(90) | quote }}",
     result_hint="{{ 'Deleted' if deleted else 'Nothing was kept under' }} {{ args.key | truncate(80) | quote }}",
     examples=(

@@ -87,13 +87,17 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.LOW if address == ctx.address else Risk.HIGH
 
 
+_KINDS = {"send": "messages", "react": "reactions", "edit": "changes", "delete": "removals"}
+
+
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     """Return the file as it is now; the chat may be allowed permanently for one kind of action."""
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     chat = f"{address.channel}:{address.chat}"
     facts = await ctx.workspace.fingerprints([arguments.media_path] if arguments.media_path else [])
     what = f"{arguments.action} a file" if arguments.media_path else arguments.action
-    return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(f"{what}: {chat}",))
+    label = f"{_KINDS[arguments.action] if not arguments.media_path else 'files'} to {chat}"
+    return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(label,), recipient=chat)
 
 
 def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
@@ -146,7 +150,12 @@ class Done(Result):
     foreign=False,
     title="Message to a chat",
     tags=("conversation",),
+    grounds=_grounds,
     access=_access,
+    asks=(
+        "{{ {'send': 'send this to', 'react': 'react in'}.get(action) or action ~ ' a message in' }} "
+        "{{ chat_id or 'this chat' }}{% if channel %} on {{ channel }}{% endif %}"
+    ),
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
     result_hint="{% if action == 'send' %}{{ 'waits for a yes from' if held else 'sent to' }} "
     "{{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",

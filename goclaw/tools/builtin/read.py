@@ -86,6 +86,7 @@ class _Notebook:
     annotations=Annotations("Read a file", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
+    asks="read {{ path or 'a file' }}",
     call_hint="Reading {{ path }}",
     result_hint="Read {{ path }}{% if kind == 'text' %}, {{ returned }}{% if total %} of {{ total }}{% endif %} lines"
     "{% endif %}",

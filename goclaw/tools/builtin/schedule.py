@@ -59,6 +59,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     annotations=Annotations(read_only=False, destructive=False, idempotent=False, open_world=False),
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=("schedules",)),
+    asks="{{ action }} a {% if task %}task for later{% else %}reminder{% endif %}{% if name %}, {{ name }}{% endif %}",
     call_hint="Schedules: {{ action }}{% if name %} {{ name }}{% endif %}",
     result_hint="{{ answer | truncate(120) }}",
     examples=(

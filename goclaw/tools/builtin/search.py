@@ -118,6 +118,7 @@ def _shown_file(file: FoundFile) -> Iterator[str]:
     annotations=Annotations("Search files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
+    asks="search files for {{ pattern or 'this' }}",
     call_hint="Searching for {{ pattern }}",
     result_hint="{{ returned }} lines in {{ files | count }} files match {{ pattern }}",
     examples=(

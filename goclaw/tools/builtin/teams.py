@@ -71,6 +71,7 @@ class CreatedTeam(Result):
     tags=("agents",),
     annotations=Annotations("Make a team", read_only=False, destructive=False, idempotent=False, open_world=True),
     access=lambda arguments, ctx: ResourceUse(orders=("team",)),
+    asks="start a team of agents",
     call_hint="Making the team {{ name }}",
     result_hint="the team {{ team }} is at work",
     examples=(

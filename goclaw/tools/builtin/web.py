@@ -56,6 +56,7 @@ def _needs(config: Config) -> str:
     own_timeout=True,
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
+    asks="search the web for {{ query or 'this' }}",
     call_hint="Searching the web for {{ query | truncate(90) | quote }}",
     result_hint="{{ returned }} result(s) from {{ provider }} for {{ args.query | truncate(80) | quote }}",
     examples=(
@@ -123,6 +124,7 @@ class WebPage(BoundedResult):
     own_timeout=True,
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
+    asks="open {{ url or 'this address' }}",
     call_hint="Fetching {{ url | truncate(100) }}",
     result_hint=(
         "Fetched {{ args.url | truncate(80) }}{{ ' (cached)' if cached }}{{ '' if status == 200 else ', HTTP ' ~ "

@@ -391,6 +391,7 @@ def tool(
     annotations: Annotations | None = None,
     examples: Sequence[Example] = (),
     call_hint: str = "",
+    asks: str = "",
     result_hint: str = "",
     reminder: str = "",
     confirm: Confirmation | None = None,
@@ -420,16 +421,14 @@ def tool(
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
             annotations=replace(hints, title=title) if title else hints,
             examples=tuple(examples),
-            call_hint=call_hint,
-            result_hint=result_hint,
-            reminder=reminder,
+            call_hint=call_hint, asks=asks, result_hint=result_hint, reminder=reminder,
             confirm=confirm,
             timeout=timeout,
             result_schema=without_titles(result.schema),
             bounded=bounded,
             injected=injected,
             artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
-        )
+        )  # fmt: skip
         _check_spec(spec, function, arguments, result, denied)
         own = (own_timeout, risk_of, grounds, denied, access, result, takes, kinds, runs_steps)
         return Tool(spec, arguments, function, *own)
@@ -455,6 +454,7 @@ def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultTy
     """
     names = set(arguments.model_fields)
     check(spec.call_hint, names, f"the call hint of {spec.name}")
+    check(spec.asks, names, f"the question of {spec.name}")
     check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
     if spec.confirm:
         check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", _MAX_TEXT)

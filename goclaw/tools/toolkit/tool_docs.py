@@ -197,6 +197,8 @@ def facts(tool: Tool, origin: str) -> Iterator[str]:
         yield f"Tags: {', '.join(f'`{tag}`' for tag in sorted(spec.tags))}."
     if hints := [text for text in (spec.call_hint, spec.result_hint) if text]:
         yield f"People see {', then '.join(f'`{text}`' for text in hints)}."
+    if spec.asks:
+        yield f"Where it asks, it wants to `{spec.asks}`."
     if tool.only_in:
         yield f"Models are offered it in the mode `{tool.only_in}` only."
     if tool.needs:

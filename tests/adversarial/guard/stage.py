@@ -38,7 +38,6 @@ from tests.acceptance.daemon import SPEC, UNLIMITED
 from tests.adversarial.guard.outside import SEARCH, Outside, open_outside
 from tests.adversarial.guard.player import Player, Turn, open_player
 from tests.fake_telegram.server import FakeTelegram
-from tests.fake_telegram.world import Sent
 from tests.ports import free_port
 
 MCP_PROGRAM = Path(__file__).with_name("mcp_program.py")
@@ -47,7 +46,6 @@ SERVERS = {"tickets", "board"}
 ROLES = ("admin", "user")
 PATIENCE = 40.0
 LOOK_SECONDS, LONG_LOOK_SECONDS = 0.003, 0.05
-_APPROVE = re.compile(r"/approve (\w+)")
 _OUTPUT = re.compile(r"output:[\w-]+")
 FoundT = TypeVar("FoundT")
 
@@ -94,7 +92,7 @@ class Stage:
         others = [
             sent.text
             for sent in self.telegram.sent()
-            if (found := _APPROVE.search(_whole(sent))) and found[1] not in by_turns
+            if {str(each["callback_data"]).split(":")[1] for row in sent.keyboard for each in row} - by_turns.keys()
         ]
         return [*(f"{question.title}: {question.text}" for question in by_turns.values()), *others]
 
@@ -188,10 +186,6 @@ class Stage:
         """With the id of the output that was kept last."""
         kept = [found for result in self.results for found in _OUTPUT.findall(result.content)]
         return text.replace("$OUTPUT", kept[-1]) if kept else text
-
-
-def _whole(sent: Sent) -> str:
-    return sent.text + json.dumps(sent.keyboard)
 
 
 @asynccontextmanager

@@ -77,7 +77,10 @@ async def test_a_button_lets_the_call_run_once_and_the_message_says_who_pressed_
         await telegram.world.say("go")
         asked = await question(telegram)
         buttons = data_of(asked)
-        assert list(buttons) == ["Allow once", "Always", "Deny"] and "May message run?" in asked.text
+        assert list(buttons) == ["Allow once", "Always for messages to telegram:9", "Deny", "Details"]
+        assert asked.text.startswith(
+            "Ann's agent wants to send this to 9 on telegram\n\nIt cannot be taken back.\n\nhello"
+        )
         await telegram.world.press(5, asked.message_id, buttons["Allow once"], user=6)
         await telegram.world.press(5, asked.message_id, buttons["Allow once"], user=5)
         await telegram.world.press(5, asked.message_id, buttons["Deny"], user=5)
@@ -94,7 +97,7 @@ async def test_whoever_may_not_approve_has_admins_asked_in_private(tmp_path: Pat
         await telegram.world.say("go", user=6, name="Guest")
         first, second = await question(telegram, 7), await question(telegram, 8)
         here = await telegram.wait_for(
-            lambda: next((s for s in telegram.sent(6) if "You may not answer this. I asked" in s.text), None)
+            lambda: next((s for s in telegram.sent(6) if "You cannot answer this yourself. I asked" in s.text), None)
         )
         assert here.keyboard == () and "/approve" not in here.text and "For Guest (telegram:6)" in first.text
         await telegram.world.press(7, first.message_id, data_of(first)["Allow once"], user=6)
@@ -128,7 +131,7 @@ async def test_text_that_others_made_approves_nothing(tmp_path: Path) -> None:
         await say(order, user=6)
         await say("order.txt", document=order.encode(), file_name="order.txt")
         await telegram.wait_for(
-            lambda: "This question does not exist" in " ".join(s.text for s in telegram.sent(6)) or None
+            lambda: "Only Ann or an admin can answer this." in " ".join(s.text for s in telegram.sent(6)) or None
         )
         assert telegram.sent(9) == [] and (await question(telegram)).message_id == asked.message_id
         await say(f"/deny {name}")
@@ -144,7 +147,7 @@ async def test_the_options_of_a_question_are_buttons_and_a_press_answers_it(tmp_
         asked = await question(telegram)
         assert list(data_of(asked)) == ["main", "release"]
         await telegram.world.press(5, asked.message_id, data_of(asked)["release"])
-        assert (await decided(telegram, 5, "✓ Answered by Ann: release")).keyboard == ()
+        assert (await decided(telegram, 5, "Which branch?\n\n✓ Ann: release")).keyboard == ()
 
 
 async def test_the_whole_of_a_long_call_is_a_document_beside_its_question(tmp_path: Path) -> None:
@@ -153,7 +156,11 @@ async def test_the_whole_of_a_long_call_is_a_document_beside_its_question(tmp_pa
         await telegram.world.say("go")
         asked = await question(telegram)
         assert "characters between these two parts are not shown" in asked.text
-        document = next(sent for sent in telegram.sent(5) if sent.file)
+        assert list(data_of(asked)) == ["Deny", "Details"]
+        await telegram.world.press(5, asked.message_id, data_of(asked)["Details"])
+        document = await telegram.wait_for(lambda: next((sent for sent in telegram.sent(5) if sent.file), None))
+        await telegram.wait_for(lambda: "Allow once" in data_of(telegram.sent(5)[0]) or None)
+        asked = await question(telegram)
         assert document.file_name == "message.txt" and words in (document.file or b"").decode()
         await telegram.world.press(5, asked.message_id, data_of(asked)["Deny"])
         await decided(telegram, 5, "✗ Denied by Ann")

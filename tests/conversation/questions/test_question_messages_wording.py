@@ -133,9 +133,9 @@ def test_in_a_chat_each_number_stands_beside_one_option_whatever_markdown_comes_
 def test_where_there_are_buttons_there_are_no_numbers() -> None:
     asked = question("Approve", "Keep\nplanning", text=STEPS)
     assert [choice.label for choice in buttons(asked)] == ["Approve", "Keep\nplanning"]
-    assert in_words(asked, asked.text).endswith(
-        "\n\n• Approve\n• Keep planning\n\nPress a button or answer in your own words."
-    )
+    assert in_words(asked, asked.text) == f"**A question**\n\n{STEPS}\n\nPress a button or answer in your own words."
+    long = question("a", "b" * 61)
+    assert in_words(long, "").endswith(f"• a\n• {'b' * 61}\n\nPress a button or answer in your own words.")
     strict = question("red", "blue", free_text=False)
-    assert in_words(strict, "").endswith("Press a button or answer with one of these.")
+    assert in_words(strict, "").endswith("Press a button.")
     assert in_words(LONG, "").endswith("Answer with a number or in your own words.")

@@ -70,7 +70,9 @@ async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -
         await core.say("go")
         question = await asked(core)
         assert (question.kind, question.about, question.options) == ("approval", "dig", ("allow", "always", "deny"))
-        assert '"where": "here"' in question.text and trail.times == 0
+        assert question.title == "The agent wants to use `dig`" and trail.times == 0
+        assert question.text == "It cannot be taken back.\n\n```\nhere\n```" and '"where": "here"' in question.details
+        assert question.always == "Always for exactly this"
         assert (await core.gateway.now("memory:here")).questions == (question,)
         assert await core.command(f"/approve {question.id}") == "Allowed."
         await core.settled()
@@ -80,7 +82,7 @@ async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -
         answered = await seen(core, QuestionAnswered)
         assert (answered.answer, answered.by) == ("allow", "tui:here")
     said, asked_for, *rest = world.texts()
-    assert said == "I will." and "Done." in rest and asked_for.startswith("**May dig run?**")
+    assert said == "I will." and "Done." in rest and asked_for.startswith("**The agent wants to use `dig`**")
 
 
 async def test_a_denied_call_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ async def test_an_approval_survives_a_restart_under_its_id_and_asks_the_chat_onc
         assert await core.command(f"/approve {question.id}") == "Allowed."
         await core.settled()
         assert trail.times == 1 and await results(core) == ["dug here"]
-    assert [text for text in world.texts() if text.startswith("**May dig run?**")] == world.texts()[1:2]
+    assert [text for text in world.texts() if text.startswith("**The agent wants to use `dig`**")] == world.texts()[1:2]
 
 
 @pytest.mark.promise("P-approval")
@@ -140,8 +142,9 @@ async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> N
         await core.say("go")
         question = await asked(core)
         for_vice = Actor("memory:chef", "memory", behalf=(Actor("memory:vice", "memory"),))
+        bob = await core.gateway.decide(Actor("memory:bob", "memory"), question.id, "allow")
+        assert bob.text == "Only an admin can answer this."
         for stranger in (
-            Actor("memory:bob", "memory"),
             Actor("memory:nobody", "memory"),
             Actor("", "memory"),
             for_vice,
@@ -159,8 +162,45 @@ async def test_plain_words_never_approve_anything(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("go")
         await asked(core)
-        assert (await core.say("allow")).kind is AcceptKind.TURN
+        for said in ("allow", "Yes!", "ok", "go ahead.", "ja", "y"):
+            assert await core.command(said) == "I wait for the buttons above."
+        assert core.engine.waiting("memory:here") == 0 and trail.times == 0
+        assert (await core.say("and then the garden")).kind is AcceptKind.TURN
         assert core.engine.waiting("memory:here") == 1 and trail.times == 0
+
+
+@pytest.mark.promise("P-approval")
+@pytest.mark.parametrize("said", ["no", "Don’t!", "No.", "nein", "/deny"])
+async def test_a_plain_no_refuses_the_only_call_that_asks(tmp_path: Path, said: str) -> None:
+    trail = Trail()
+    world = World(tmp_path, [GO[0], Answer("Well.", when="denied")], tools=[dig(trail)], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        await asked(core)
+        assert await core.command(said) == "Denied."
+        await core.settled()
+        assert trail.times == 0 and (await seen(core, QuestionAnswered)).answer == "deny"
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_no_that_could_mean_two_calls_refuses_neither(tmp_path: Path) -> None:
+    calls = (ToolCall("c1", "dig", {"where": "here"}), ToolCall("c2", "dig", {"where": "there"}))
+    answers = [Answer("I will.", calls=calls, when="go"), Answer("Done.", when="dug")]
+    world = World(tmp_path, answers, tools=[dig(Trail())], users=[User("memory:anna"), User("memory:bob")])
+    async with world.running() as core:
+        await core.say("go")
+        for where in ("here", "there"):
+            await seen(core, QuestionAsked, lambda event, where=where: where in event.question.text)  # type: ignore[misc]  # bound
+        assert await core.command("no") == "I wait for the buttons above."
+        assert (await core.command("/deny")).startswith("Several questions are open.")
+        assert len((await core.gateway.now("memory:here")).questions) == 2
+
+
+async def test_where_nothing_asks_a_no_is_a_message_and_deny_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("What?")], users=[User("memory:anna")])
+    async with world.running() as core:
+        assert await core.command("/deny") == "Nothing waits for an answer here."
+        assert (await core.say("no")).kind is AcceptKind.TURN
 
 
 async def test_a_stopped_turn_takes_its_question_with_it(tmp_path: Path) -> None:
@@ -195,9 +235,7 @@ async def test_the_next_message_answers_a_question_and_not_the_queue(tmp_path: P
         await core.settled()
         assert (await core.say("Release", message_id="42")).kind is AcceptKind.DUPLICATE
         assert await results(core) == ["Which branch?\nrelease"]
-    assert world.texts()[1] == (
-        "**Branch**\n\nWhich branch?\n\n• main\n• release\n\nPress a button or answer in your own words."
-    )
+    assert world.texts()[1] == ("**Which branch?**\n\nPress a button or answer in your own words.")
 
 
 async def test_an_answer_that_comes_before_its_turn_has_got_to_the_question_again_is_no_new_message(

@@ -13,7 +13,6 @@ from goclaw.channels.memory import Heard
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import ALWAYS, Actor, Delivery, Question
 from goclaw.common.core.messages import ToolCall
-from goclaw.conversation.questions.question_messages import NO_QUESTION
 from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.builtin.message import message
 from tests.conversation.sessions.approving import (
@@ -45,9 +44,13 @@ async def asked(core: Core, number: int = 1) -> Question:
 async def standing(world: World, question: Question) -> Heard:
     """The message of a question, when it is there."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := [heard for heard in world.room.all if question.id in heard.delivery.text]):  # as below
+        while not (found := [heard for heard in world.room.all if names(heard.delivery, question.id)]):  # as below
             await before_the_next_look()
     return found[0]
+
+
+def names(delivery: Delivery, question: str) -> bool:
+    return any(choice.question == question for choice in delivery.choices)
 
 
 async def arrived(world: World, number: int) -> list[Delivery]:
@@ -97,13 +100,9 @@ async def test_a_script_that_changes_while_it_is_asked_for_is_not_run(tmp_path: 
 @pytest.mark.parametrize(
     ("tier", "network", "said"),
     [
-        (
-            "bubblewrap",
-            "none",
-            "exec runs contained.\n\nIn the workspace, in the sandbox `bubblewrap`, without network.",
-        ),
-        ("bubblewrap", "host", "In the workspace, in the sandbox `bubblewrap`, with the network `host`."),
-        ("off", "none", "commands run without containment.**\n\nIn the workspace, without a sandbox."),
+        ("bubblewrap", "none", "It sees the workspace only, no network."),
+        ("bubblewrap", "host", "It sees the workspace only, and the whole network."),
+        ("off", "none", "commands run without containment.**\n\nIt can reach everything on this machine."),
     ],
 )
 async def test_a_question_says_where_a_command_runs_and_what_it_reaches(
@@ -115,7 +114,8 @@ async def test_a_question_says_where_a_command_runs_and_what_it_reaches(
     async with world.running() as core:
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
-        assert said in question.text
+        assert said in question.text and question.title == "Anna's agent wants to run `ls`"
+        assert f"sandbox `{tier}`, network of commands `{network}`" in question.details
         await core.gateway.choose(anna, question.id, 0)
         await core.settled()
 
@@ -208,10 +208,11 @@ async def test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answ
         await core.say("go", actor=guest, session=GUEST, chat="guest")
         question = await asked(core)
         here, *there = await arrived(world, 3)
-        assert "I asked Chef, Boss instead." in here.text and question.id not in here.text and here.choices == ()
+        assert "I asked Chef, Boss." in here.text and question.id not in here.text and here.choices == ()
         assert [delivery.address.chat for delivery in there] == ["chef", "boss"]
-        assert all([choice.label for choice in d.choices] == ["Allow once", "Always", "Deny"] for d in there)
-        assert (await core.gateway.choose(guest, question.id, 0)).text == NO_QUESTION.text
+        labels = ["Allow once", "Always for ls", "Deny", "Details"]
+        assert all([choice.label for choice in each.choices] == labels for each in there)
+        assert (await core.gateway.choose(guest, question.id, 0)).text == "Only an admin can answer this."
         assert (await core.gateway.choose(Actor("memory:boss", "memory"), question.id, 2)).text == "Denied."
         assert (await core.gateway.choose(chef, question.id, 0)).text == "Already decided: denied by Boss."
         await core.settled()
@@ -344,7 +345,7 @@ async def test_rules_are_listed_and_removed_by_those_for_whom_they_hold(tmp_path
 
         assert (await say("/approvals", anna)).startswith("There are no permanent approvals")
         await allowed_for_good(core)
-        assert "1. exec for memory:anna: git status (in .) (by memory:anna" in await say("/approvals", anna)
+        assert "1. exec for memory:anna: git status (by memory:anna" in await say("/approvals", anna)
         assert (await say("/approvals", bob)).startswith("There are no permanent approvals")
         assert "There is no approval 1." in await say("/approvals remove 1", bob)
         assert "1. exec" in await say("/approvals list", chef)
@@ -399,15 +400,15 @@ async def test_however_it_is_decided_the_message_says_so_and_has_no_buttons_any_
             [
                 (lambda name: core.command(f"/approve {name}", actor=anna, session=ANNA), "✓ Allowed by Anna"),
                 (lambda name: core.command(f"/deny {name.upper()}", actor=chef, session=ANNA), "✗ Denied by Chef"),
-                (lambda name: core.command("/stop", actor=anna, session=ANNA), "✗ No longer needed"),
-                (None, "✗ Not answered in time"),
+                (lambda name: core.command("/stop", actor=anna, session=ANNA), "✗ This question is closed"),
+                (None, "✗ Nobody answered in time"),
             ],
             1,
         ):
             await core.say("go", actor=anna, session=ANNA)
             question = await asked(core, number)
             shown = await standing(world, question)
-            assert [choice.answer for choice in shown.delivery.choices] == list(question.options)
+            assert [choice.answer for choice in shown.delivery.choices] == [*question.options, "details"]
             if how:
                 await how(question.id)  # type: ignore[no-untyped-call]  # lambdas
             else:
@@ -421,16 +422,44 @@ async def test_however_it_is_decided_the_message_says_so_and_has_no_buttons_any_
             assert question.id not in edit.delivery.text
 
 
-async def test_of_a_long_call_the_whole_goes_along_as_a_file_and_a_terminal_has_it_all(tmp_path: Path) -> None:
+@pytest.mark.promise("P-approval")
+async def test_a_long_call_can_be_allowed_when_its_details_are_open_and_a_terminal_has_it_all(
+    tmp_path: Path,
+) -> None:
     line = f"echo {' '.join(f'word{number}' for number in range(2_000))}"
     world, _ = world_of(tmp_path, commands(line))
     async with world.running() as core:
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
         assert line in question.text
-        document, shown = await arrived(world, 2)
-        assert "not shown" in shown.text and len(shown.text) < 4_500
+        (shown,) = await arrived(world, 1)
+        assert "not shown" in shown.text and "too long to show" in shown.text and len(shown.text) < 4_500
+        assert [choice.label for choice in shown.choices] == ["Deny", "Details"]
+        details = shown.choices[-1]
+        assert details.place is not None
+        assert (await core.gateway.choose(bob, question.id, details.place)).text.startswith("Only Anna")
+        assert (await core.gateway.choose(anna, question.id, details.place)).text == ""
+        _, document, opened = await arrived(world, 3)
+        assert (opened.action, opened.of) == ("edit", shown.id) and f"/approve {question.id}" in opened.text
+        assert [choice.label for choice in opened.choices] == ["Allow once", "Always", "Deny"]
         assert document.media and line in (await core.sessions.ports.environment.blobs.get(document.media)).decode()
+
+
+async def test_details_show_the_sandbox_the_call_and_the_id_and_decide_nothing(tmp_path: Path) -> None:
+    world, sandbox = world_of(tmp_path, commands("ls"))
+    async with world.running() as core:
+        await core.say("go", actor=anna, session=ANNA)
+        question = await asked(core)
+        (shown,) = await arrived(world, 1)
+        assert question.id not in shown.text and "sandbox" not in shown.text and "{" not in shown.text
+        for _ in range(2):  # pressed twice, opened once
+            assert (await core.gateway.choose(anna, question.id, len(question.options))).text == ""
+        _, opened = await arrived(world, 2)
+        assert '"command": "ls"' in opened.text and "sandbox `bubblewrap`" in opened.text
+        assert f"/approve {question.id}" in opened.text and sandbox.ran == []
+        await core.gateway.choose(anna, question.id, 0)
+        await core.settled()
+        assert [ran.line for ran in sandbox.ran] == ["ls"]
 
 
 @pytest.mark.promise("P-approval")

@@ -109,7 +109,7 @@ async def test_what_a_turn_waits_for_is_said_on_standard_error_with_the_command_
         assert await sending == ("Done.", True)
     out, err = capsys.readouterr()
     assert out == "I will.\n\n", "the last answer is the command's to print"
-    assert "May dig run?" in err and '"where": "here"' in err
+    assert "wants to use `dig`" in err and "here" in err
     assert f"goclaw send --session {SESSION} '{command}'" in err
 
 
@@ -204,7 +204,7 @@ async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(
         assert await send.send_and_wait(world.config, "2", SESSION) == ("Thank you.", True)
         assert await sending == ("Done.", True)
         late = await send.send_and_wait(world.config, f"/deny {question.id}", SESSION)
-        assert late == ("Already decided: answered by tui:me: blue.", False)
+        assert late == ("Already decided: tui:me: blue.", False)
     assert "2. blue" in capsys.readouterr().err
 
 

@@ -31,8 +31,8 @@ async def test_questions_are_asked_one_by_one_and_answered_in_order(tmp_path: Pa
         )
         assert text == "Which branch?\nmain\n\nWhy?\nno answer"
         first, second = around.questions
-        assert (first.kind, first.title, first.text) == ("question", "Branch", "Two are alive\n\nWhich branch?")
-        assert (second.title, second.options, second.free_text) == ("A question", (), True)
+        assert (first.kind, first.title, first.text) == ("question", "Which branch?", "Two are alive")
+        assert (second.title, second.options, second.free_text) == ("Why?", (), True)
 
 
 async def test_free_text_can_be_refused_only_where_there_are_options(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ async def test_what_was_answered_before_a_restart_is_not_asked_again(tmp_path: P
     world = World(tmp_path, answers, tools=[ask_user], users=[User("memory:anna")])
     async with world.running() as core:
         await core.say("go")
-        await seen(core, QuestionAsked, lambda event: event.question.text == "First?")
+        await seen(core, QuestionAsked, lambda event: event.question.title == "First?")
         await core.say("one")
-        await seen(core, QuestionAsked, lambda event: event.question.text == "Second?")
+        await seen(core, QuestionAsked, lambda event: event.question.title == "Second?")
     async with world.running() as core:
-        await seen(core, QuestionAsked, lambda event: event.question.text == "Second?")
+        await seen(core, QuestionAsked, lambda event: event.question.title == "Second?")
         await core.say("two")
         await core.settled()
         assert await results(core) == ["First?\none\n\nSecond?\ntwo"]
-        asked = [event.question.text for event in core.seen if isinstance(event, QuestionAsked)]
+        asked = [event.question.title for event in core.seen if isinstance(event, QuestionAsked)]
         assert asked == ["Second?"]
 
 
@@ -94,7 +94,7 @@ async def test_no_question_shows_a_secret_of_the_daemon(tmp_path: Path) -> None:
     async with World(tmp_path, [go], tools=[ask_user], users=[User("memory:anna")]).running() as core:
         await core.say("go")
         question = (await seen(core, QuestionAsked)).question
-        assert (question.title, question.text, question.options) == (MASK, f"Is it {MASK}?", (MASK, "no"))
+        assert (question.title, question.text, question.options) == (f"Is it {MASK}?", "", (MASK, "no"))
 
 
 async def test_it_is_switched_off_like_every_tool(tmp_path: Path) -> None:

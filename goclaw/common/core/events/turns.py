@@ -49,6 +49,10 @@ class Question:
     """The tool that an approval is about."""
     digest: str = ""
     """The digest of an approval's call and everything that it depends on: the approval covers exactly this."""
+    details: str = ""
+    """Markdown, shown on demand: for an approval, what contains the call, and the call as the model wrote it."""
+    always: str = ""
+    """The words of an approval's button for ALWAYS."""
 
     @property
     def is_numbered(self) -> bool:
@@ -57,6 +61,8 @@ class Question:
         return bool(self.options) and not is_one_beside
 
 
+DETAILS = "details"
+"""What a button says that shows an approval's details; it decides nothing."""
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"
 """The options of an approval. `always` is there only if a rule can be made of the call."""
 

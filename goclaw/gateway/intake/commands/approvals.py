@@ -1,7 +1,7 @@
 """Commands about approvals of tool calls.
 
 - `/approve ID [always]`: let a tool call run that waits for it, and its like from now on.
-- `/deny ID`: keep a tool call from running, or leave a question without an answer.
+- `/deny [ID]`: keep a tool call from running, or leave a question without an answer; alone, the only one that is open.
 - `/approve CODE`, `/deny CODE`: let in the web page that shows this code, as oneself; or turn it away.
 - `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
 - `/guard`: what the agent has read here, and the files in which others may have written; `/guard clear PATH` makes one
@@ -27,6 +27,7 @@ PAGE_FOR_OWNER = (
     "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
     "`goclaw web` creates a link for a page elsewhere; `goclaw users add` gives you rights of your own."
 )
+WHICH = 'Several questions are open. Press "Deny" below the one you mean, or send /deny ID.'
 NO_RULES = "There are no permanent approvals: every call that needs approval asks."
 APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
 MAX_NUMBER = 19
@@ -50,9 +51,13 @@ async def _approve(context: CommandContext) -> Reply:
 async def _deny(context: CommandContext) -> Reply:
     if (logins := context.ports.entrances.logins) and is_code(context.arguments):
         return await _page(context, logins, is_welcome=False)
-    if not context.arguments:
-        return Reply("Which question? Send /deny ID with its ID.")
-    answered = await context.gateway.decline(context.actor, context.arguments.lower())
+    question = context.arguments.lower()
+    if not question:
+        waiting = [each for each in await context.gateway.answerable(context.actor) if each.session == context.session]
+        if len(waiting) != 1:
+            return Reply("Nothing waits for an answer here." if not waiting else WHICH)
+        question = waiting[0].question.id
+    answered = await context.gateway.decline(context.actor, question)
     return Reply(answered.text, refusal=answered.refusal)
 
 
@@ -132,7 +137,7 @@ async def _mode_overview(context: CommandContext, modes: Modes) -> str:
 
 
 APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
-DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
+DENY = Command("deny", "Deny a tool call, or skip a question: /deny [ID]", _deny, anywhere=True)
 
 
 async def _guard(context: CommandContext) -> Reply:

@@ -10,7 +10,15 @@ from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.web_logins import WebLogins
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
+from goclaw.common.core.events import (
+    Acceptance,
+    Actor,
+    AnswerRefusal,
+    CommandInfo,
+    Inbound,
+    QuestionAsked,
+    SessionInfo,
+)
 from goclaw.common.core.records import record
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
@@ -48,6 +56,9 @@ class CommandGateway(Protocol):
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         """Answer a question by its id, in whatever session it is asked; return the reply for the actor."""
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer; return the reply for the actor."""

@@ -22,7 +22,7 @@ from goclaw.common.auth.tokens import digest_of
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.questions.question_messages import asking_text
+from goclaw.conversation.questions.question_messages import asking_text, heading
 from goclaw.errors import ToolError
 from goclaw.gateway.servers.mcp.backend import McpBackend
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
@@ -188,5 +188,4 @@ class ClientQuestion:
 
 
 def _question(wanted: ApprovalRequest, agent: str = "") -> str:
-    whose = f" (the agent {agent})" if agent else ""
-    return mask(f"May {wanted.call.name} run?{whose}\n\n{asking_text(wanted)}")
+    return mask(f"{heading(wanted, '', agent=agent)}\n\n{asking_text(wanted)}")

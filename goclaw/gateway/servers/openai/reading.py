@@ -89,7 +89,7 @@ class TurnReader:
                 self.asked = True
                 where = "in this conversation, or in a terminal (`goclaw`)"
                 where = f"{where}, or at {self._link}" if self._link else where
-                words = in_words(event.question, event.question.text)
+                words = in_words(event.question, event.question.text, ids=True)
                 yield from self.paragraph(f"{words}\n\nAnswer {where}.")
             case TurnFinished():
                 self.finished = event

@@ -148,6 +148,8 @@ class PageFrames:
             text = str(question["text"])
             # Nothing of a call that waits for approval stays hidden, as in a terminal.
             question["html"] = await self._html_of(reveal(text) if question["kind"] == "approval" else text)
+            if details := str(question["details"]):
+                question["details_html"] = await self._html_of(reveal(details))
 
     async def _html_of(self, text: str) -> str:
         return await self._render(len(text), lambda: render(text))
