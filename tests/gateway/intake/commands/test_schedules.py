@@ -150,7 +150,7 @@ async def test_a_message_to_another_chat_follows_the_rule_for_these(tmp_path: Pa
     world = World(tmp_path, users=[User(ANN.key)], policy={"other_chats": "deny"})
     async with world.running() as core:
         told = "/schedule add t --at 20m --message x --to memory:"
-        assert await ask(core, f"{told}999") == "Not allowed: config policy.other_chats."
+        assert await ask(core, f"{told}999") == "Not allowed: you may not write to other chats."
         assert (await ask(core, f"{told}here")).startswith("t is set")
 
 
