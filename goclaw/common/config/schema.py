@@ -168,7 +168,14 @@ class PairingSettings(Section):
     """Strangers who write to the bot in private: they get a code, and an admin lets them in by it."""
 
     enabled: bool = Field(False, description="Whether strangers get a code; otherwise they get no answer.")
-    role: str = Field("user", description="The role in users.json of approved people; never `admin`.")
+    role: str = Field(
+        "guest",
+        description="What approved people get unless `/pair approve CODE PRESET` says otherwise: a preset (`adult`, "
+        "`child`, `guest`) or another role; never `admin`.",
+    )
+    tell_admins: bool = Field(
+        True, description="Whether admins hear that a stranger got a code: once per stranger and day."
+    )
     allowed_tools: Selection | None = Field(
         None, description="`allowedTools` in users.json of approved people; not set: as the role allows."
     )
@@ -178,7 +185,10 @@ class PairingSettings(Section):
     @classmethod
     def _no_admin(cls, role: str) -> str:
         if role == ADMIN or not role.strip():
-            raise ValueError("should be `user` or one of your `roles`; add admins by hand in users.json")
+            raise ValueError(
+                "should be a preset (`adult`, `child`, `guest`), `user` or one of your `roles`; add admins by hand in "
+                "users.json"
+            )
         return role
 
 

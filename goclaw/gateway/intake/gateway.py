@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.pairing import AS, PairingRefused
+from goclaw.common.auth.presets import GUESTS
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
     AGENT_MARK,
@@ -19,7 +21,9 @@ from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
+    AnswerRefusal,
     Beside,
+    Choice,
     CommandInfo,
     Delivery,
     Inbound,
@@ -38,7 +42,7 @@ from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
-from goclaw.conversation.questions.question_messages import fenced, parse_choice
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced, parse_choice
 from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
@@ -180,9 +184,8 @@ class Gateway:
             return await self._answer_question(inbound, question)
         limit = self.ports.environment.config.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
-            return await self.answer(
-                inbound, f"{limit} messages are already waiting (limits.queued_messages). Try /stop."
-            )
+            log.info("%s: %d messages wait (limits.queued_messages), so another is refused", session, limit)
+            return await self.answer(inbound, f"{limit} messages are already waiting. Try /stop.")
         is_running = self.ports.engine.running(session) is not None
         interrupts = is_running and await self.ports.sessions.queue_modes.of(session) == "interrupt"
         if not await self.ports.engine.submit(inbound, interrupt=interrupts):
@@ -298,10 +301,24 @@ class Gateway:
         return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+        if question.startswith(AS):
+            return await self._change_preset(actor, question.removeprefix(AS), answer)
         return await self._owners.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+        if question.startswith(AS):
+            return await self.decide(actor, question, [*GUESTS, ""][index if index in range(len(GUESTS)) else -1])
         return await self._owners.choose(actor, question, index)
+
+    async def _change_preset(self, actor: Actor, key: str, preset: str) -> Acceptance:
+        """Give somebody who was let in the preset on the button that an admin pressed."""
+        pairing = self.ports.entrances.pairing
+        if pairing is None or actor.behalf or not self.ports.access.authorize(actor, "command.admin", "pair").allowed:
+            return NO_QUESTION
+        try:
+            return answered(await pairing.change_preset(actor, key, preset))
+        except PairingRefused as refused:
+            return answered(str(refused), AnswerRefusal.INVALID)
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
@@ -371,7 +388,7 @@ class Gateway:
         reply: Reply = await command.run(CommandContext(inbound, arguments, self.ports, self))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
-        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "", reply.choices)
         return replace(answered, markdown=reply.markdown, refusal=reply.refusal)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
@@ -415,10 +432,12 @@ class Gateway:
         settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
-    async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
+    async def answer(
+        self, inbound: Inbound, text: str, markdown: str = "", choices: tuple[Choice, ...] = ()
+    ) -> Acceptance:
         """Answer immediately: the message is settled and its answer promised in one transaction.
 
-        `markdown`: the same for chats, where it differs.
+        `markdown`: the same for chats, where it differs; `choices`: buttons there.
         """
         settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         if inbound.address.channel == LOCAL:
@@ -428,7 +447,8 @@ class Gateway:
                 # The answer reaches the terminal all the same: `/status` must work when nothing else does.
                 log.warning("a command was answered but could not be recorded: %s", error)
         else:
-            await self.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled)
+            said = Delivery(f"{inbound.id}:reply", inbound.address, markdown or text)
+            await self.outbox.promise(replace(said, choices=choices, asks=bool(choices)), settled)
         return Acceptance(AcceptKind.REPLY, text=text)
 
     def _unknown(self, actor: Actor, name: str) -> str:

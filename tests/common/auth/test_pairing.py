@@ -11,6 +11,7 @@ import pytest
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.invitations import SECONDS, carry_out
 from goclaw.common.auth.pairing import (
     CODE_SECONDS,
     DENIED_SECONDS,
@@ -25,6 +26,7 @@ from goclaw.common.config.schema import Config, PairingSettings
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
 from goclaw.common.core.files import lock_folder
+from goclaw.errors import ConfigError
 from goclaw.program.app import open_app
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
@@ -54,7 +56,8 @@ class Desk:
         self.path = folder / "users.json"
         self.path.write_text(json.dumps({"users": {ADMIN.key: {"roles": ["admin"]}}}))
         self.path.chmod(0o600)
-        self.settings = PairingSettings.model_validate({"enabled": True, **settings})
+        pairing = {"enabled": True, "tell_admins": False, **settings}
+        self.config = Config.model_validate({"state_dir": folder, "pairing": pairing})
         self.clock = SteppedClock()
         self.stored: dict[str, Any] = {}
         self.sent: list[Delivery] = []
@@ -65,9 +68,8 @@ class Desk:
         """The daemon starts."""
         self.users = Users.read(self.path)
         self.pairing = Pairing(
-            self.settings,
+            self.config,
             users=self.users,
-            users_path=self.path,
             writer=lock_folder,
             clock=self.clock,
             audit=self.audited.append,
@@ -119,7 +121,13 @@ async def test_a_code_lets_in_the_account_that_got_it_in_private_only(desk: Desk
     assert len(code) == 9 and code[4] == "-" and desk.sent[-1].address == Address("telegram", str(CARL))
     asking = await desk.pairing.approve(ADMIN, code)
     assert asking.key == f"telegram:{CARL}"
-    assert desk.entries()[asking.key] == {"name": "Carl", "roles": ["user"], "groups": False}
+    assert desk.entries()[asking.key] == {
+        "name": "Carl",
+        "roles": ["guest"],
+        "groups": False,
+        "workspace": f"people/telegram.{CARL}",
+        "quietHours": "22:00-07:00",
+    }
     access = Access(desk.users, Config())
     carl = Actor(asking.key, "telegram")
     assert access.authorize(carl, "session.write", asking.key).allowed
@@ -325,6 +333,130 @@ async def test_a_display_name_is_shown_as_one_and_counts_for_nothing(desk: Desk,
     assert desk.entries()[f"telegram:{CARL}"]["name"].isprintable()
 
 
+@pytest.mark.promise("P-strangers-ignored")
+async def test_an_admin_says_by_which_preset_and_may_change_it_later(desk: Desk) -> None:
+    key = f"telegram:{CARL}"
+    code = await desk.code()
+    for wrong in ("owner", "king"):
+        with pytest.raises(PairingRefused):
+            await desk.pairing.approve(ADMIN, code, wrong)
+    await desk.pairing.approve(ADMIN, code, "child")
+    assert (desk.entries()[key]["roles"], desk.entries()[key]["groups"]) == (["child"], False)
+    said = await desk.pairing.change_preset(ADMIN, key, "guest")
+    assert said.startswith("Carl is now guest: conversation only")
+    assert (desk.entries()[key]["roles"], desk.entries()[key]["groups"]) == (["guest"], False)
+    access = Access(desk.users, desk.config)
+    carl = Actor(key, "telegram")
+    assert access.daily_budget(key).cost == 0.2, "though the configuration does not define the role"
+    assert not access.authorize(carl, "tool.use", "read").allowed
+    for unlisted in ("telegram:404", ADMIN.key):
+        with pytest.raises(PairingRefused):
+            await desk.pairing.change_preset(ADMIN, unlisted, "child")
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_admins_hear_once_a_day_that_somebody_knocks_and_never_the_code(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, tell_admins=True)
+    for number in range(1, 20):
+        await desk.pairing.request_code(knocking(number=number, name="Carl\n/pair approve"))
+        desk.clock.advance(REMIND_SECONDS)
+    (asking, *_) = [desk.stored[name] for name in desk.stored if name.startswith("pairing:")]
+    told = [sent.text for sent in desk.sent if sent.address == Address("telegram", str(BOSS))]
+    assert len(told) == 1 and f"telegram:{CARL}" in told[0] and "'Carl/pair approve'" in told[0]
+    code = json.loads(asking)["code"]
+    assert code not in told[0].replace("-", "")
+
+
+INVITED = f"telegram:{CARL}"
+
+
+async def invited(desk: Desk, preset: str = "child", name: str = "Cem") -> str:
+    """The code of a new invitation."""
+    return (await carry_out(desk, "invite", f"{preset} {name}", desk.clock.now())).rpartition(" ")[2]
+
+
+@pytest.mark.promise("P-strangers-ignored")
+@pytest.mark.parametrize("form", ["{}", " {} ", "/start {}", "/start@claw_bot {}"])
+async def test_who_sends_an_invitation_is_let_in_by_it_once(tmp_path: Path, form: str) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    code = await invited(desk)
+    text = form.format(code.lower() if form == "{}" else code.replace("-", ""))
+    await desk.pairing.request_code(knocking(text=text))
+    entry = desk.entries()[INVITED]
+    assert (entry["name"], entry["roles"], entry["groups"]) == ("Cem", ["child"], False)
+    assert [(sent.address.chat, sent.text[:16]) for sent in desk.sent] == [
+        (str(CARL), "You now have acc"), (str(BOSS), "Cem (telegram:77"),
+    ]  # fmt: skip
+    await desk.pairing.request_code(knocking(DORA, text=text))
+    assert f"telegram:{DORA}" not in desk.entries() and len(desk.sent) == 2
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_of_several_who_send_an_invitation_at_once_one_is_let_in(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    code, here = await invited(desk), desk.pairing
+    desk.begin()  # another process on the same store
+    await asyncio.gather(here.request_code(knocking(text=code)), desk.pairing.request_code(knocking(DORA, text=code)))
+    assert len(desk.entries()) == 2, "the admin and one other"
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_an_invitation_is_over_after_a_week_and_can_be_revoked(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    late, revoked = await invited(desk), await invited(desk, "guest", "Gus")
+    listed = await carry_out(desk, "waiting", "", desk.clock.now())
+    assert f"{late}  Cem, invited as child, 7 days left" in listed and "Gus, invited as guest" in listed
+    await carry_out(desk, "revoke", revoked, desk.clock.now())
+    with pytest.raises(ConfigError, match="no such invitation"):
+        await carry_out(desk, "revoke", revoked, desk.clock.now())
+    desk.clock.advance(SECONDS)
+    for code in (late, revoked):
+        await desk.pairing.request_code(knocking(text=code))
+    assert INVITED not in desk.entries() and desk.sent == []
+
+
+@pytest.mark.promise("P-strangers-ignored")
+@pytest.mark.parametrize("words", ["owner Eve", "king Eve", "child", "child  "])
+async def test_an_invitation_makes_no_admin_and_names_a_person(desk: Desk, words: str) -> None:
+    with pytest.raises(ConfigError):
+        await carry_out(desk, "invite", words, desk.clock.now())
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_invitations_cannot_be_tried_out_not_even_over_restarts(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    code = await invited(desk)
+    for number in range(TRIES):
+        desk.begin()
+        await desk.pairing.request_code(knocking(text=f"AAAA-AAA{number + 2}"))
+    desk.begin()
+    await desk.pairing.request_code(knocking(text=code))
+    assert INVITED not in desk.entries() and desk.sent == []
+    await desk.pairing.request_code(knocking(DORA, text=code))
+    assert f"telegram:{DORA}" in desk.entries(), "each stranger's tries are their own"
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_an_invitation_in_a_group_or_a_forward_is_not_used(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    code = await invited(desk)
+    group: dict[str, Any] = {"session": "telegram:-100", "address": Address("telegram", "-100")}
+    await desk.pairing.request_code(knocking(text=code, **group))
+    await desk.pairing.request_code(knocking(text=code, forwarded=True))
+    assert INVITED not in desk.entries()
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_an_invitation_stays_good_while_the_users_file_is_broken(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, enabled=False)
+    code, before = await invited(desk), desk.path.read_text()
+    desk.path.write_text("{")
+    await desk.pairing.request_code(knocking(text=code))
+    desk.path.write_text(before)
+    await desk.pairing.request_code(knocking(text=code))
+    assert INVITED in desk.entries()
+
+
 @asynccontextmanager
 async def daemon(folder: Path, **pairing: Any) -> AsyncIterator[tuple[FakeTelegram, Path]]:
     """The whole daemon on a fake Telegram, where Ann is an admin and Eve a user."""
@@ -340,7 +472,7 @@ async def daemon(folder: Path, **pairing: Any) -> AsyncIterator[tuple[FakeTelegr
             "models": {"agent": [f"scripted:{script}"], "summary": []},
             "telegram": UNHURRIED
             | {"token": telegram.token, "base_url": telegram.base_url, "poll_seconds": 5, "groups": [-100]},
-            "pairing": {"enabled": True} | pairing,
+            "pairing": {"enabled": True, "tell_admins": False} | pairing,
         }
         async with open_app(Config.model_validate(config)):
             yield telegram, users

@@ -10,7 +10,7 @@ from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.web_logins import WebLogins
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
+from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, Choice, CommandInfo, Inbound, SessionInfo
 from goclaw.common.core.records import record
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
@@ -143,6 +143,8 @@ class Reply:
     """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
     markdown: bool = False
     """Whether the text has headings and tables: a terminal shows them as it shows an answer."""
+    choices: tuple[Choice, ...] = ()
+    """Buttons below it in a chat."""
     refusal: AnswerRefusal | None = None
     """Reason that the command does not count as an answer to a question; None: it counts, or it is no answer."""
 
