@@ -28,6 +28,7 @@ from goclaw.common.core.events import Actor, Address, Delivery, Inbound
 from goclaw.common.core.files import lock_folder
 from goclaw.errors import ConfigError
 from goclaw.program.app import open_app
+from tests.acceptance.waiting import eventually
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
 
@@ -480,6 +481,33 @@ async def daemon(folder: Path, **pairing: Any) -> AsyncIterator[tuple[FakeTelegr
 
 async def said_to(telegram: FakeTelegram, chat: int, count: int) -> str:
     return (await telegram.wait_sent(chat, count))[count - 1].text
+
+
+@pytest.mark.promise("P-strangers-ignored")
+async def test_over_telegram_a_button_changes_the_preset_for_an_admin_alone(tmp_path: Path) -> None:
+    async with daemon(tmp_path, tell_admins=True) as (telegram, users):
+        world = telegram.world
+        world.meet(BOSS)
+        await world.say("hello?", user=CARL, name="Carl")
+        code = (await said_to(telegram, CARL, 1)).rpartition(" ")[2]
+        assert (await said_to(telegram, BOSS, 1)).startswith("Somebody I do not know wrote to me")
+        await world.say(f"/pair approve {code}", user=BOSS)
+        assert "as guest: conversation only" in await said_to(telegram, BOSS, 2)
+        message = telegram.sent(BOSS)[-1]
+        buttons = [each for row in message.keyboard for each in row]
+        assert [each["text"] for each in buttons] == ["adult", "child", "guest"]
+
+        def role() -> list[str]:
+            found: list[str] = json.loads(users.read_text())["users"][f"telegram:{CARL}"]["roles"]
+            return found
+
+        for user in (6, CARL):
+            await world.press(BOSS, message.message_id, buttons[1]["callback_data"], user=user)
+        await world.say("/whoami", user=CARL)
+        await said_to(telegram, CARL, 3)
+        assert role() == ["guest"]
+        await world.press(BOSS, message.message_id, buttons[1]["callback_data"], user=BOSS)
+        await eventually(lambda: role() == ["child"])
 
 
 @pytest.mark.promise("P-strangers-ignored")
