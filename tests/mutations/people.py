@@ -50,7 +50,7 @@ BUGS: list[Bug] = [
         "goclaw/common/auth/invitations.py",
         'return found if found and await facts.unlearn(f"{FACT}:{found.code}") else None',
         'await facts.unlearn(f"{FACT}:{code}")\n    return found',
-        "tests/common/auth/test_pairing.py::test_of_several_who_send_an_invitation_at_once_one_is_let_in",
+        "tests/common/auth/test_pairing_presets.py::test_of_several_who_send_an_invitation_at_once_one_is_let_in",
     ),
     bug(
         "invitations can be tried out without end",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
         "goclaw/common/auth/pairing.py",
         "        if seconds:\n            return False\n        invitation = await",
         "        invitation = await",
-        "tests/common/auth/test_pairing.py::test_invitations_cannot_be_tried_out_not_even_over_restarts",
+        "tests/common/auth/test_pairing_presets.py::test_invitations_cannot_be_tried_out_not_even_over_restarts",
     ),
     bug(
         "a code makes an admin",
@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
         "goclaw/common/auth/presets.py",
         "    if find_preset(name).role == ADMIN:\n        raise ConfigError(",
         "    if find_preset(name).role == ADMIN:\n        return PRESETS[name]\n        raise ConfigError(",
-        "tests/common/auth/test_pairing.py::test_an_invitation_makes_no_admin_and_names_a_person",
+        "tests/common/auth/test_pairing_presets.py::test_an_invitation_makes_no_admin_and_names_a_person",
     ),
     bug(
         "whoever presses it changes somebody's preset",
@@ -74,7 +74,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway/intake/gateway.py",
         'actor.behalf or not self.ports.access.authorize(actor, "command.admin", "pair").allowed',
         "actor.behalf",
-        "tests/common/auth/test_pairing.py::test_over_telegram_a_button_changes_the_preset_for_an_admin_alone",
+        "tests/common/auth/test_pairing_presets.py::test_over_telegram_a_button_changes_the_preset_for_an_admin_alone",
     ),
     bug(
         "a reminder to another chat needs no right",

@@ -39,8 +39,9 @@ TRIES_FACT = "pairing tries"
 """Name of the stored facts: when each wrong code of an admin is over; the admin's key and a random number follow."""
 INVITATION_TRIES = "invitation tries"
 """Name of the stored facts: the same for codes that strangers send; the stranger's key and a random number follow."""
-AS = "as:"
-"""Begins the id of the question by which preset a person was let in; the person's key follows."""
+AS = "AS"
+"""Begins the id of the question by which preset a person was let in; the number of the account follows. Ids of other
+questions have no capitals."""
 CODE_SECONDS = 3_600.0
 REMIND_SECONDS = 600.0
 """Minimum interval between two messages with the code to the same stranger."""

@@ -302,7 +302,7 @@ class Gateway:
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         if question.startswith(AS):
-            return await self._change_preset(actor, question.removeprefix(AS), answer)
+            return await self._change_preset(actor, f"{actor.entry}:{question.removeprefix(AS)}", answer)
         return await self._owners.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:

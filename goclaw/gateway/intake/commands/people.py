@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.invitations import carry_out
-from goclaw.common.auth.pairing import AS, Pairing, PairingRefused, format_request
+from goclaw.common.auth.pairing import AS, Pairing, PairingRefused, PairingRequest, format_request
 from goclaw.common.auth.presets import GUESTS
 from goclaw.common.core.events import AnswerRefusal, Choice
 from goclaw.errors import ConfigError
@@ -75,7 +75,8 @@ async def _pair(context: CommandContext) -> Reply:
             case "approve" if code:
                 code, _, preset = code.partition(" ")
                 asking = await pairing.approve(actor, code, preset.strip().lower())
-                return _let_in(asking.key, preset.strip().lower() or pairing.config.pairing.role)
+                role = preset.strip().lower() or pairing.config.pairing.role
+                return _let_in(asking, role, context.inbound.address.channel)
             case "deny" if code:
                 return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
@@ -101,13 +102,14 @@ async def _invite(context: CommandContext, pairing: Pairing, order: str, rest: s
     return Reply(said)
 
 
-def _let_in(key: str, role: str) -> Reply:
+def _let_in(asking: PairingRequest, role: str, channel: str) -> Reply:
     """Say what somebody may do now, with a button for each preset that an admin may mean instead."""
+    key, number = asking.key, asking.key.partition(":")[2]
     means = f" as {role}: {GUESTS[role].about}" if role in GUESTS else f" with the role {role}"
     return Reply(
         f"{key} may now talk to me in private chats, not in groups,{means}. The entry is in users.json. "
         f"`goclaw users set {key} --preset NAME` changes it ({', '.join(GUESTS)}); so do the buttons in a chat.",
-        choices=tuple(Choice(name, f"{AS}{key}", name) for name in GUESTS),
+        choices=tuple(Choice(name, f"{AS}{number}", name) for name in GUESTS if asking.channel == channel),
     )
 
 
