@@ -3,10 +3,11 @@
 Only the list of tools that a model is shown is kept, while `Access.basis` stays the same (`toolkit.registry`).
 
 The rules: a user listed in users.json has the combined rights of the entry's roles (`roles` of the configuration;
-without a word there, everything but an admin's rights). `allowedTools` narrows the tools further. Anyone else may do
-nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. An actor on behalf
-of others needs their rights, too. Whatever the configuration disables is disabled for all. Tools are chosen by
-name, by tag and by set (`goclaw.common.core.selection`); an unknown tag or set allows nothing.
+without a word there, everything but an admin's rights; those of presets are known). `allowedTools` narrows the tools
+further. Anyone else may do nothing. The owner of the state folder is admin without being listed; a listed key follows
+its entry. An actor on behalf of others needs their rights, too. Whatever the configuration disables is disabled for
+all. Tools are chosen by name, by tag and by set (`goclaw.common.core.selection`); an unknown tag or set allows
+nothing.
 """
 
 import re
@@ -15,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from goclaw.common.auth.daily_budget import UNLIMITED, DailyBudget
+from goclaw.common.auth.presets import GUESTS, preset_role
 from goclaw.common.auth.users import User, Users
 from goclaw.common.config.policies import ADMIN, USER, RoleSettings
 from goclaw.common.config.schema import Config
@@ -152,7 +154,7 @@ class Access:
         """Whether every call of the tool is asked for, each by itself: by the policy or a role that applies."""
         if self._picks(self.config.policy.always_ask, spec, unknown=True):
             return True
-        if not self._has_asking_roles:
+        if not (self._has_asking_roles or self._users.roles & GUESTS.keys()):
             return False
         return any(self._picks(role.always_ask, spec, unknown=True) for _, role in self._roles_behind(actor))
 
@@ -244,7 +246,7 @@ class Access:
 
     def daily_budget(self, key: str) -> DailyBudget:
         """Return the daily budget of the person with this key: as roles say, else as `limits` say for everyone."""
-        if not self._has_daily_budgets:
+        if not (self._has_daily_budgets or self._users.roles & GUESTS.keys()):
             return UNLIMITED
         user = self._users.get(key)
         return DailyBudget.of(self._roles(user) if user else {}, self.config.limits)
@@ -321,7 +323,8 @@ class Access:
     def _roles(self, user: User) -> Mapping[str, RoleSettings]:
         built_in = {ADMIN: _EVERYTHING, USER: _NOTHING_SAID}
         defined = {**built_in, **self.config.roles}
-        return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}
+        found = {name: defined.get(name) or preset_role(name) for name in sorted(user.roles or {USER})}
+        return {name: role for name, role in found.items() if role}
 
 
 def _fixed_by(role: RoleSettings, tool: str) -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from goclaw.common.auth.presets import GUESTS
 from goclaw.common.auth.users import User
 from goclaw.common.config.agents import GENERAL
 from goclaw.common.config.keys import what_helps
@@ -37,7 +38,7 @@ def warnings(
     """
     tools = {**tools, **_find_exports(config), **_of_servers(config)}
     commands = {*commands, *(route.command for route in config.agents.routes if route.command)}
-    path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
+    path, roles = shown_path(config.users_path), {ADMIN, USER, *GUESTS, *config.roles}
     known = _Known(tools, Toolsets(config.toolsets).names)
     for user in users:
         for name in sorted(user.roles - roles):

@@ -1,17 +1,15 @@
 """Presets for people: the whole of what `goclaw users add --preset` and `goclaw setup` write for each kind of person.
 
-A preset is no rule of its own: it becomes a role of the configuration (`roles.child`) and the keys of an entry in
-users.json, which can be changed like any others.
+A preset is no rule of its own: it is a role (`roles.child` of the configuration; as it stands here where that does not
+define it) and the keys of an entry in users.json, which can be changed like any others.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
-from goclaw.common.auth.users import User
-from goclaw.common.auth.workplaces import folder_name
 from goclaw.common.config.keys import closest
-from goclaw.common.config.policies import ADMIN
-from goclaw.common.config.schema import Config
+from goclaw.common.config.policies import ADMIN, RoleSettings
 from goclaw.common.core.records import record
 from goclaw.errors import ConfigError
 
@@ -83,6 +81,24 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
+GUESTS: Mapping[str, Preset] = {name: preset for name, preset in PRESETS.items() if preset.role != ADMIN}
+"""Those that pairing and invitations may give: nobody becomes an admin by a code."""
+
+
+@cache
+def preset_role(name: str) -> RoleSettings | None:
+    """Return the settings of the role that a preset gives; None: no preset has settings for this role."""
+    preset = GUESTS.get(name)
+    return RoleSettings.model_validate(preset.settings) if preset else None
+
+
+def find_guest_preset(name: str) -> Preset:
+    """Return the preset with this name, if a code may give it; raises ConfigError as `find_preset`."""
+    if find_preset(name).role == ADMIN:
+        raise ConfigError(f"a code makes nobody an admin; choose one of: {', '.join(GUESTS)}")
+    return GUESTS[name]
+
+
 def find_preset(name: str) -> Preset:
     """Return the preset with this name.
 
@@ -94,34 +110,3 @@ def find_preset(name: str) -> Preset:
     meant = closest(name, list(PRESETS))
     hint = f"; did you mean `{meant}`?" if meant else ";"
     raise ConfigError(f"unknown preset `{name}`{hint} available: {', '.join(PRESETS)}")
-
-
-def entry_of(preset: Preset, config: Config, key: str, name: str, before: User | None) -> dict[str, Any]:
-    """Return the entry of users.json for a person.
-
-    Args:
-        preset: the kind of person.
-        config: the configuration.
-        key: the person's key.
-        name: for people to read; empty: as before.
-        before: the person's entry until now. Its time zone stays, whether they may speak in groups, and the
-            conversation where the preset lets it.
-    """
-    before = before or User(key)
-    workspaces = {"own": "own", "private": private_workspace(config, key)}
-    entry = {
-        "name": name or before.name,
-        "roles": [preset.role],
-        "workspace": workspaces.get(preset.workspace),
-        "quietHours": preset.quiet_hours,
-        "timezone": before.timezone,
-        "groups": None if before.groups else False,
-        "session": before.session if preset.shares_conversation else None,
-    }
-    return {field: value for field, value in entry.items() if value not in ("", None)}
-
-
-def private_workspace(config: Config, key: str) -> str:
-    """Return what `workspace` of an entry says for a folder in `people/`, which shows nothing of the shared one."""
-    folder, base = config.people_path.absolute() / folder_name(key), config.users_path.parent.absolute()
-    return str(folder.relative_to(base)) if folder.is_relative_to(base) else str(folder)

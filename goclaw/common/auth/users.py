@@ -70,6 +70,8 @@ class Users:
 
     def __init__(self, users: Iterable[User] = (), *, path: Path | None = None, content: bytes | None = None) -> None:
         self._users = {user.key: user for user in users}
+        self.roles = _roles_of(self._users)
+        """Every role that an entry names."""
         self._path = path
         self._seen: object = content
         self._missed = False
@@ -133,6 +135,7 @@ class Users:
             self._report(error)
             return
         self._users = {user.key: user for user in found}
+        self.roles = _roles_of(self._users)
         self.problem = None
         log.info("users file in force: %d listed", len(found))
 
@@ -141,6 +144,10 @@ class Users:
         if problem != self.problem:
             log.error("users file not usable: %s", problem)
         self.problem = problem
+
+
+def _roles_of(users: Mapping[str, User]) -> frozenset[str]:
+    return NO_ROLES.union(*(user.roles for user in users.values()))
 
 
 @asynccontextmanager
@@ -239,6 +246,7 @@ def add_user(
     allowed_tools: Collection[str] | None = None,
     groups: bool = True,
     workspace: str = "",
+    quiet_hours: str = "",
     writer: Writer = lock_folder,
 ) -> None:
     """Write one more entry into the file (made when missing, mode 0600), in one step or not at all; the rest stays.
@@ -259,6 +267,8 @@ def add_user(
         if problem := _text_problem("workspace", workspace):
             raise ConfigError(f"{key}: workspace: {problem}")
         entry["workspace"] = workspace
+    if quiet_hours:
+        entry["quietHours"] = quiet_hours
     with _rewritten(path, writer) as content:
         if key in content["users"]:
             raise ConfigError(f"{shown_path(path)}: {key} is already listed; `goclaw users edit` changes the entry")
@@ -296,6 +306,17 @@ def put_users(
                 )
             people[key] = dict(entry)
         _parse(json.dumps(content).encode(), path)
+
+
+def remove_user(path: Path, key: str, writer: Writer = lock_folder) -> None:
+    """Take an entry out of the file, which `writer` changes; the rest stays.
+
+    Raises:
+        ConfigError: it is not listed, or the file is broken or cannot be written.
+    """
+    with _rewritten(path, writer) as content:
+        if content["users"].pop(key, None) is None:
+            raise ConfigError(f"{shown_path(path)}: {key} is not listed; `goclaw users list` shows who is")
 
 
 def check_users(content: bytes, path: Path) -> None:

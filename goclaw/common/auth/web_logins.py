@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.auth.pairing import ALPHABET, LENGTH, count_try
+from goclaw.common.auth.invitations import ALPHABET, LENGTH
+from goclaw.common.auth.pairing import count_try
 from goclaw.common.auth.tokens import MARK, TOKEN_BYTES, digest_of
 from goclaw.common.config.state import SharedFacts
 from goclaw.common.core.clock import APART_SECONDS, Clock

@@ -1,4 +1,4 @@
-"""The keys of `policy`, `roles`, `audit`, `limits` and `replica`: permissions, limits of use, and several gateways."""
+"""The keys of `policy`, `roles`, `pairing`, `audit`, `limits` and `replica`: permissions, limits, several gateways."""
 
 from ipaddress import ip_address
 from typing import Any, Literal
@@ -50,6 +50,34 @@ class PolicySettings(Section):
         if unwanted and not wanted:
             raise ValueError("should name what runs without asking, not only exceptions")
         return selection
+
+
+class PairingSettings(Section):
+    """Strangers who write to the bot in private: they get a code, and an admin lets them in by it."""
+
+    enabled: bool = Field(False, description="Whether strangers get a code; otherwise they get no answer.")
+    role: str = Field(
+        "guest",
+        description="What approved people get unless `/pair approve CODE PRESET` says otherwise: a preset (`adult`, "
+        "`child`, `guest`) or another role; never `admin`.",
+    )
+    tell_admins: bool = Field(
+        True, description="Whether admins hear that a stranger got a code: once per stranger and day."
+    )
+    allowed_tools: Selection | None = Field(
+        None, description="`allowedTools` in users.json of approved people; not set: as the role allows."
+    )
+    waiting: int = Field(20, ge=1, le=1_000, description="Maximum open codes, each valid for one hour.")
+
+    @field_validator("role")
+    @classmethod
+    def _no_admin(cls, role: str) -> str:
+        if role == ADMIN or not role.strip():
+            raise ValueError(
+                "should be a preset (`adult`, `child`, `guest`), `user` or one of your `roles`; add admins by hand in "
+                "users.json"
+            )
+        return role
 
 
 def datagram_address(text: str) -> str | tuple[str, int]:

@@ -15,6 +15,7 @@ from goclaw.common.config.policies import (
     ADMIN,
     AuditSettings,
     LimitSettings,
+    PairingSettings,
     PolicySettings,
     ReplicaSettings,
     RoleSettings,
@@ -39,7 +40,6 @@ from goclaw.common.config.values import (
     QueueMode,
     Reaction,
     Secret,
-    Selection,
     Spec,
     StoreAddress,
     ToolProfile,
@@ -162,24 +162,6 @@ class AlertSettings(Section):
     notify: Annotated[tuple[EndpointName, ...], OneOrMore] = Field(
         (), description="Additional destinations, names of `notify`."
     )
-
-
-class PairingSettings(Section):
-    """Strangers who write to the bot in private: they get a code, and an admin lets them in by it."""
-
-    enabled: bool = Field(False, description="Whether strangers get a code; otherwise they get no answer.")
-    role: str = Field("user", description="The role in users.json of approved people; never `admin`.")
-    allowed_tools: Selection | None = Field(
-        None, description="`allowedTools` in users.json of approved people; not set: as the role allows."
-    )
-    waiting: int = Field(20, ge=1, le=1_000, description="Maximum open codes, each valid for one hour.")
-
-    @field_validator("role")
-    @classmethod
-    def _no_admin(cls, role: str) -> str:
-        if role == ADMIN or not role.strip():
-            raise ValueError("should be `user` or one of your `roles`; add admins by hand in users.json")
-        return role
 
 
 class ProviderSettings(Section):

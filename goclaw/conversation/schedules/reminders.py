@@ -12,7 +12,7 @@ from goclaw.common.core.events import Acceptance, AcceptKind, Actor, AnswerRefus
 from goclaw.conversation.schedules.jobs import Once, StoredJob, turn_of
 from goclaw.conversation.schedules.quiet_hours import chat_of_maker
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.schedules.scheduler import list_rights
+from goclaw.conversation.schedules.scheduler import find_missing_right
 from goclaw.conversation.schedules.times import in_zone
 from goclaw.conversation.schedules.wording import DONE, LATER, QUESTION, TOMORROW, describe_job
 from goclaw.conversation.schedules.zones import answer_zone
@@ -56,8 +56,7 @@ async def answer_reminder(schedules: Schedules, actor: Actor, question: str, ans
     when = stored.job.when
     if not isinstance(when, Once) or stored.state != "done" or stored.note or round(when.at * 1000) != int(found["at"]):
         return _DECIDED
-    authorize = schedules.access.authorize
-    if answer != DONE and not all(authorize(stored.job.actor, *right).allowed for right in list_rights(stored.job)):
+    if answer != DONE and find_missing_right(schedules.access, stored.job):
         return Acceptance(AcceptKind.ANSWER, text="You may not set reminders any more.", refusal=AnswerRefusal.INVALID)
     job = stored.job if answer == DONE else replace(stored.job, when=_find_later(schedules, actor, when, answer))
     words = "✓ Done" if answer == DONE else f"↻ Again: {job.when.words}"

@@ -38,7 +38,7 @@ from goclaw.conversation.schedules.jobs import (
 from goclaw.conversation.schedules.moments import understand_moment
 from goclaw.conversation.schedules.quiet_hours import home_of
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
-from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, list_rights
+from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, find_missing_right
 from goclaw.conversation.schedules.times import NoTime, duration, format_moment
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import MODE
@@ -312,10 +312,8 @@ class Schedules:
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
-        for action, object_ in list_rights(job):
-            decision = self.access.authorize(job.actor, action, object_)
-            if not decision.allowed:
-                raise AccessDenied(decision.rule)
+        if lacking := find_missing_right(self.access, job):
+            raise AccessDenied(f"you may not {lacking}")
 
     async def _check_model(self, actor: Actor, wanted: str) -> None:
         """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""

@@ -11,7 +11,7 @@ follow from the job and the due time. So a crash at any point leaves a run that 
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 
 from goclaw.common.auth.access import Access
@@ -42,6 +42,16 @@ MAX_TEXT = 500
 """Characters of a run's text that are kept."""
 TOOL = "schedule"
 """The tool that a person must have, to make jobs and for their runs."""
+REMIND = "remind"
+"""The command that is enough for a reminder to oneself."""
+_NOT_ALLOWED: Mapping[str, str] = {
+    "tool.use": "make schedules",
+    "session.write": "write in that conversation",
+    "agent.use": "use that agent",
+    "message.other": "write to other chats",
+    "command.admin": "have it sent to another program",
+}
+"""What somebody may not do whose right to the action of a job is missing, in words for people."""
 SET_SECONDS = 1.0
 """A wall clock that differs by less from the time that passed was kept right, not set."""
 RETRY_SECONDS = 10.0
@@ -283,11 +293,8 @@ class Scheduler:
 
     def _refusal(self, job: Job) -> str:
         """Return why the maker may not have this run any more; empty: the maker may."""
-        for action, object_ in [] if job.configured else list_rights(job):
-            decision = self._access.authorize(job.actor, action, object_)
-            if not decision.allowed:
-                return f"{job.actor.key} may no longer run it ({decision.rule})"
-        return ""
+        lacking = "" if job.configured else find_missing_right(self._access, job)
+        return f"you may no longer {lacking}" if lacking else ""
 
     async def _stands(self, job: Job) -> tuple[Standing, str]:
         """Return how the maker stands with the person to whom this goes, and why nothing goes there now."""
@@ -374,9 +381,21 @@ class Scheduler:
         )
 
 
-def list_rights(job: Job) -> Iterator[tuple[str, str]]:
+def find_missing_right(access: Access, job: Job) -> str:
+    """Return what the maker of a job may not do, in words for people; empty: nothing. The log has the rule."""
+    for action, object_ in _rights_needed(access, job):
+        decision = access.authorize(job.actor, action, object_)
+        if not decision.allowed:
+            log.warning("schedule %s of %s is refused: %s", job.name or "without a name", job.actor.key, decision.rule)
+            return _NOT_ALLOWED[action]
+    return ""
+
+
+def _rights_needed(access: Access, job: Job) -> Iterator[tuple[str, str]]:
     """Yield the permissions that the maker of a job needs: actions, with their objects."""
-    yield "tool.use", TOOL
+    is_own_reminder = job.personal and not job.elsewhere and job.address.channel != NOTIFY
+    if not (is_own_reminder and access.authorize(job.actor, "command.run", REMIND).allowed):
+        yield "tool.use", TOOL
     yield "session.write", job.session
     if job.kind == "task" and job.task.session not in ("fresh", "same"):
         yield "session.write", job.task.session

@@ -218,7 +218,7 @@ class Modes:
         """End plan mode after a person approved the plan. Raises ToolError where the actor may not choose the mode."""
         decision = await self.choose(key, mode, actor, approved=True)
         if not decision.allowed:
-            raise ToolError(f"permission denied: mode {mode} ({decision.rule})")
+            raise ToolError(f"permission denied: this person may not choose the mode {mode}")
 
 
 def _find_plan_row(session: Session) -> int:

@@ -103,7 +103,7 @@ class AgentSelector:
         """Return the agent that an unattended turn, or a command, names; raises as `of_turn` does."""
         kind = self._find(agent, why)
         if not self.may(actor, kind.name):
-            raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
+            raise AccessDenied(f"You may not use the agent {kind.name}.")
         return SelectedAgent(kind, why)
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
@@ -119,10 +119,7 @@ class AgentSelector:
             if self.may(actor, kind.name):
                 return SelectedAgent(kind, BY_ROUTE)
         if not self.may(actor, MAIN):
-            raise AccessDenied(
-                f"No agent is available to you here: your role does not include {MAIN} (roles.<name>.agents). An admin "
-                "can change that, or choose an agent for you in agents.routes."
-            )
+            raise AccessDenied("No agent is available to you here. An admin can change that.")
         return SelectedAgent(self._find(MAIN, BY_DEFAULT))
 
     def commands(self, actor: Actor) -> dict[str, str]:

@@ -170,7 +170,9 @@ class Costs:
         self, person: str, tokens: Cap | None, dollar: Cap | None, before: Sequence[Reservation]
     ) -> bool:
         spent = await self.today(person)
-        for passed in _find_excess(spent, tokens, dollar):
+        for passed in _find_excess(spent, tokens, dollar, with_key=False):
+            budget = self.access.daily_budget(person)
+            log.info("%s has used up a day's budget (%s, %s)", person, budget.tokens_key, budget.cost_key)
             raise LimitReached(
                 f"I stopped: your requests today used {passed}. I can continue after midnight.",
                 f"your requests today used {passed}. I can continue after midnight",
@@ -272,14 +274,15 @@ def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 
 
-def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[str]:
-    """Yield the caps that were passed, in words with the configuration key."""
+def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None, *, with_key: bool = True) -> Iterator[str]:
+    """Yield the caps that were passed, in words; with the configuration key, or without."""
     used = spent.input + spent.output
     if tokens and used >= tokens.most:
-        yield f"{used:,} tokens; the limit is {tokens.most:,.0f} ({tokens.key})"
+        yield f"{used:,} tokens; the limit is {tokens.most:,.0f}{f' ({tokens.key})' if with_key else ''}"
     if dollar and spent.cost >= dollar.most:
         allowed = dollars(dollar.most)
-        yield f"{dollars(spent.cost)}; the limit is {allowed} ({dollar.key}){_price_note_of(spent)}"
+        key = f" ({dollar.key})" if with_key else ""
+        yield f"{dollars(spent.cost)}; the limit is {allowed}{key}{_price_note_of(spent)}"
 
 
 def _price_note_of(spent: Spent) -> str:

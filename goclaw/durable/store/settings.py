@@ -19,6 +19,8 @@ FACTS = {
     "audit head": Locality.SHARED,
     "forgotten": Locality.SHARED,
     "holder": Locality.LOCAL,
+    "invitation tries": Locality.SHARED,
+    "invitations": Locality.SHARED,
     "material_key": Locality.SHARED,
     "mcp questions": Locality.SHARED,
     "messages between people": Locality.SHARED,
@@ -45,11 +47,10 @@ FACTS = {
 }
 """Every fact of the daemon, up to a ":" in its name; docs/shared-store.md says which process changes it.
 
-`alerts`, `pairing`, `pairing tries`, `owed deletions`, `text_calls`, `token_scales`, `served_models`, `audit head`,
-`forgotten`, `mcp questions`, `messages between people` and those of the web page have a row for each of their parts.
-`published` and `version` are changed by the process that has the duty, `holder` and `written` mean something to the
-process that wrote them last.
-`summary_health` is read at a start: of a model that all of them ask, the latest try of any says most.
+`alerts`, `invitations`, `pairing`, the tries of both, `owed deletions`, `text_calls`, `token_scales`, `served_models`,
+`audit head`, `forgotten`, `mcp questions`, `messages between people` and those of the web page have a row for each of
+their parts. `published` and `version` are changed by the process that has the duty, `holder` and `written` mean something
+to the process that wrote them last. `summary_health` is read at a start: of a model that all of them ask, the latest try of any says most.
 `text_calls` is set by `goclaw setup` and `goclaw model`, too.
 """
 

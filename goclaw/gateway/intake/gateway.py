@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.pairing import AS, PairingRefused
+from goclaw.common.auth.presets import GUESTS
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
     AGENT_MARK,
@@ -20,7 +22,9 @@ from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
+    AnswerRefusal,
     Beside,
+    Choice,
     CommandInfo,
     Delivery,
     Inbound,
@@ -40,7 +44,7 @@ from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
 from goclaw.conversation.questions.plain_words import WAITING, WAITING_IN_A_TERMINAL, read_as_answer
-from goclaw.conversation.questions.question_messages import parse_choice
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, parse_choice
 from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.schedules.reminders import press_button
 from goclaw.conversation.turns.status import Details, SessionStatus
@@ -184,9 +188,8 @@ class Gateway:
             return answered
         limit = self.ports.environment.config.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
-            return await self.answer(
-                inbound, f"{limit} messages are already waiting (limits.queued_messages). Try /stop."
-            )
+            log.info("%s: %d messages wait (limits.queued_messages), so another is refused", session, limit)
+            return await self.answer(inbound, f"{limit} messages are already waiting. Try /stop.")
         is_running = self.ports.engine.running(session) is not None
         interrupts = is_running and await self.ports.sessions.queue_modes.of(session) == "interrupt"
         if not await self.ports.engine.submit(inbound, interrupt=interrupts):
@@ -302,12 +305,26 @@ class Gateway:
         return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+        if question.startswith(AS):
+            return await self._change_preset(actor, f"{actor.entry}:{question.removeprefix(AS)}", answer)
         pressed = await press_button(self.ports.schedules, actor, question, answer)
         return pressed or await self._owners.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+        if question.startswith(AS):
+            return await self.decide(actor, question, [*GUESTS, ""][index if index in range(len(GUESTS)) else -1])
         pressed = await press_button(self.ports.schedules, actor, question, index)
         return pressed or await self._owners.choose(actor, question, index)
+
+    async def _change_preset(self, actor: Actor, key: str, preset: str) -> Acceptance:
+        """Give somebody who was let in the preset on the button that an admin pressed."""
+        pairing = self.ports.entrances.pairing
+        if pairing is None or actor.behalf or not self.ports.access.authorize(actor, "command.admin", "pair").allowed:
+            return NO_QUESTION
+        try:
+            return answered(await pairing.change_preset(actor, key, preset))
+        except PairingRefused as refused:
+            return answered(str(refused), AnswerRefusal.INVALID)
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
@@ -377,7 +394,7 @@ class Gateway:
         reply: Reply = await command.run(CommandContext(inbound, arguments, self.ports, self))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
-        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "", reply.choices)
         return replace(answered, markdown=reply.markdown, refusal=reply.refusal)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
@@ -438,10 +455,12 @@ class Gateway:
             return await self.ports.questions.decide(inbound.actor, asked[0].id, DENY, settled)
         return await self.answer(inbound, WAITING if inbound.address.channel != LOCAL else WAITING_IN_A_TERMINAL)
 
-    async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
+    async def answer(
+        self, inbound: Inbound, text: str, markdown: str = "", choices: tuple[Choice, ...] = ()
+    ) -> Acceptance:
         """Answer immediately: the message is settled and its answer promised in one transaction.
 
-        `markdown`: the same for chats, where it differs.
+        `markdown`: the same for chats, where it differs; `choices`: buttons there.
         """
         settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         if inbound.address.channel == LOCAL:
@@ -451,7 +470,8 @@ class Gateway:
                 # The answer reaches the terminal all the same: `/status` must work when nothing else does.
                 log.warning("a command was answered but could not be recorded: %s", error)
         else:
-            await self.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled)
+            said = Delivery(f"{inbound.id}:reply", inbound.address, markdown or text)
+            await self.outbox.promise(replace(said, choices=choices, asks=bool(choices)), settled)
         return Acceptance(AcceptKind.REPLY, text=text)
 
     def _unknown(self, actor: Actor, name: str) -> str:

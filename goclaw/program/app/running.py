@@ -338,9 +338,8 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
 def _pairing(app: App) -> Pairing:
     foundation = app.foundation
     return Pairing(
-        foundation.config.pairing,
+        foundation.config,
         users=foundation.users,
-        users_path=foundation.config.users_path,
         writer=file_writer(foundation.config),
         clock=foundation.clock,
         audit=foundation.environment.audit,

@@ -98,9 +98,13 @@ def list_requests(context: typer.Context) -> None:
 
 
 @pair_app.command()
-def approve(context: typer.Context, code: Code) -> None:
+def approve(
+    context: typer.Context,
+    code: Code,
+    preset: Annotated[str, typer.Option(help="`adult`, `child` or `guest`; default: `pairing.role`.")] = "",
+) -> None:
     """Let in the person who got this code: it makes an entry in users.json."""
-    _order(context, f"/pair approve {code}")
+    _order(context, f"/pair approve {code} {preset}".strip())
 
 
 @pair_app.command()

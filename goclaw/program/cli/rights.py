@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.presets import Preset, entry_of
+from goclaw.common.auth.preset_entries import entry_of
+from goclaw.common.auth.presets import Preset
 from goclaw.common.auth.users import User, Users, key_problem, put_users, user_of
 from goclaw.common.auth.workplaces import WorkspacePlace, place_of
 from goclaw.common.config.changing import set_key

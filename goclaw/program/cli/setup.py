@@ -28,8 +28,10 @@ from goclaw.common.core.records import record
 from goclaw.common.net import open_client
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
+from goclaw.llm.open import key_variable
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
+from goclaw.program.cli.inviting import invite
 from goclaw.program.cli.options import options
 from goclaw.program.cli.rights import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
@@ -186,6 +188,12 @@ def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator
         ours = (secret, f"{shown_path(place.config)}:", "default", "command line")
         if not origin.startswith(ours):
             yield f"{origin} also sets {'.'.join(path)} and overrides your answer"
+    if answers.model and not answers.model.key:
+        provider, path = answers.model.provider, key_of(answers.model)
+        variable = key_variable(provider)
+        if variable and os.environ.get(variable) and after.origin(path) == "default":
+            secret = shown_path(place.secrets / secret_name(path))
+            yield f"the key is in {variable} of this shell; a service does not have it: put it into {secret}"
     if answers.bot and after.config.telegram.enabled is False:
         yield f"telegram.enabled is false ({after.origin(('telegram', 'enabled'))}), so Telegram stays off"
     if answers.bot and not any(user.key.startswith("telegram:") for user in Users.read(place.users).all()):
@@ -257,7 +265,7 @@ def setup(
     owner_id: Annotated[str, typer.Option(metavar="NUMBER", help="Your numeric id in Telegram.")] = "",
     person: Annotated[
         list[str] | None,
-        typer.Option(metavar="'KEY PRESET NAME'", help="Another person, with a preset; may be repeated."),
+        typer.Option(metavar="'[KEY] PRESET NAME'", help="Another person; without a key, an invitation."),
     ] = None,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions; use only the options.")] = False,
 ) -> None:
@@ -302,6 +310,9 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     if answers.model:
         await store_calls(loaded.config, answers.model.spec, answers.model.calls)
     lines = _last_lines(report, [*caveats(answers, place, _load(said))])
+    for each in answers.invited:
+        name = answers.bot.name if answers.bot else ""
+        lines += ["", await invite(_load(said).config, each.preset.name, each.name, name)]
     following = f"goclaw --config {said.config}" if said.config else "goclaw"
     if (report.written or report.left) and running_pid(loaded.config):
         following += " restart"
@@ -317,7 +328,8 @@ async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
     people: Sequence[Wanted] = ()
     if given.people or has_admin:
         people = await setup_steps.choose_people(scene, owner, given.people, adds_roles=adds_roles)
-    return SetupAnswers(chosen, bot, owner, people, await setup_steps.find_ollama(scene))
+    listed, invited = [each for each in people if each.key], [each for each in people if not each.key]
+    return SetupAnswers(chosen, bot, owner, listed, invited, await setup_steps.find_ollama(scene))
 
 
 def _load(said: Options) -> Loaded:

@@ -165,6 +165,8 @@ class SetupAnswers:
     owner: AdminAnswer | None = None
     people: Sequence[Wanted] = ()
     """Others, each by a preset."""
+    invited: Sequence[Wanted] = ()
+    """Others who come in by an invitation."""
     ollama: str = ""
     """Address of Ollama; empty: its usual address, or not found."""
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from goclaw.channels.base import Account, AccountPart
-from goclaw.common.auth.presets import PRESETS, find_preset
+from goclaw.common.auth.presets import PRESETS, find_guest_preset, find_preset
 from goclaw.common.auth.users import User, Users, key_problem
 from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import Config, ProviderSettings
@@ -310,16 +310,20 @@ def has_admin(config: Config) -> User | None:
     return next((user for user in users if user.key.startswith("telegram:") and ADMIN in user.roles), None)
 
 
-FORM = "KEY PRESET NAME, as in `telegram:234567 child Cem`"
+FORM = "PRESET NAME, as in `child Cem`, for an invitation; or KEY PRESET NAME, as in `telegram:234567 child Cem`"
 
 
 def person_of(text: str) -> Wanted:
-    """Return the person that a line names: key, preset and, where given, a name.
+    """Return the person that a line names: key, preset and, where given, a name; without a key one to be invited.
 
     Raises:
         ConfigError: it does not.
     """
     key, _, rest = text.strip().partition(" ")
+    if key in PRESETS:
+        if not rest.strip():
+            raise ConfigError(f"{key}: say who it is; {FORM}")
+        return Wanted("", find_guest_preset(key), rest.strip())
     preset, _, name = rest.strip().partition(" ")
     if problem := key_problem(key):
         raise ConfigError(f"{key or 'nothing'}: {problem}")
@@ -345,7 +349,7 @@ async def choose_people(
     found = {}
     for person in given:
         _check(scene, person, owner, adds_roles)
-        found[person.key] = person
+        found[person.key or person.name] = person
     if scene.dialogue.silent or given:
         return tuple(found.values())
     scene.dialogue.print("\n4. Other people")
@@ -355,22 +359,34 @@ async def choose_people(
         try:
             person = person_of(typed)
             _check(scene, person, owner, adds_roles)
-            found[person.key] = person
+            found[person.key or person.name] = person
         except ConfigError as error:
             scene.dialogue.print(f"   ✗ {error}")
     if not found:
         return ()
     people = tuple(found.values())
     scene.dialogue.print()
-    for line in await table(scene.loaded, plan_people(scene.loaded.config, people)):
+    for line in await _lines_about(scene, people):
         scene.dialogue.print(f"   {line}")
     answer = await scene.dialogue.ask("   Add these people? [Enter: yes, n: nobody]:")
     return () if answer.lower() in ("n", "no") else people
 
 
+async def _lines_about(scene: Scene, people: Sequence[Wanted]) -> Sequence[str]:
+    """Return what these people will be able to do, and who gets an invitation."""
+    listed = [each for each in people if each.key]
+    invited = [each for each in people if not each.key]
+    return [
+        *(await table(scene.loaded, plan_people(scene.loaded.config, listed)) if listed else ()),
+        *(f"{each.name}: {each.preset.name}, {each.preset.about}; you get an invitation to send" for each in invited),
+    ]
+
+
 def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: bool) -> None:
     """Raise ConfigError where this step cannot add a person; the message says what can."""
     config, preset = scene.loaded.config, person.preset
+    if not person.key:
+        return
     command = f"`goclaw users add {person.key} --preset {preset.name}`"
     if owner and person.key == owner.key:
         raise ConfigError(f"{person.key}: that is you, and you are the admin")

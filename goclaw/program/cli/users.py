@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
+from goclaw.common.auth.invitations import is_code
 from goclaw.common.auth.presets import find_preset
-from goclaw.common.auth.users import Users, add_user
+from goclaw.common.auth.users import Users, add_user, remove_user
 from goclaw.common.config.load import Loaded
-from goclaw.common.config.state import running_pid
-from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import shown_path
 from goclaw.durable.store.file_writer import file_writer
+from goclaw.errors import ConfigError
 from goclaw.program.cli.base import print_message, show
+from goclaw.program.cli.inviting import give_order, invite
 from goclaw.program.cli.options import command_group, load, spelling
 from goclaw.program.cli.rights import Wanted, person_lines, plan_people, rights_of, table, write
 from goclaw.program.cli.state_files import FromFile, ToFile, bring_up_to_date, edit_file, export_file, import_file
@@ -53,7 +54,7 @@ def list_users(context: typer.Context) -> None:
 @users_app.command("add")
 def add_person(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
+    key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`; with --invite a name.")],
     name: Annotated[str, typer.Option(help="The person's name.")] = "",
     role: Annotated[list[str] | None, typer.Option(help="`user`, `admin` or one of `roles`; may be repeated.")] = None,
     tool: Annotated[
@@ -67,12 +68,21 @@ def add_person(
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Write the preset without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preset would write.")] = False,
+    invited: Annotated[
+        str, typer.Option("--invite", metavar="PRESET", help="Invite the person called so, with this preset.")
+    ] = "",
 ) -> None:
     """Add one person to users.json; a running daemon follows within two seconds.
 
     With a preset a table shows first what the person will be able to do, or what changes for one who is listed.
+    `--invite child Cem` makes a code and a link instead, by which Cem comes in: once, within seven days.
     """
     loaded = load(context)
+    if invited:
+        if preset or role or tool or workspace or name:
+            raise typer.BadParameter("takes a preset and a name, and nothing else", param_hint="--invite")
+        show(asyncio.run(invite(loaded.config, invited, key)))
+        return
     if preset:
         if role:
             raise typer.BadParameter("a preset includes a role; use either --preset or --role", param_hint="--role")
@@ -89,6 +99,63 @@ def add_person(
             print_message(f"warning: {warning}")
         print(f"{shown_path(path)}: added")
         show("\n".join(person_lines(added, loaded.config, rights_of(loaded, [added])[key])))
+
+
+Person = Annotated[str, typer.Argument(metavar="PERSON", help="A key of users.json, or the person's name.")]
+
+
+@users_app.command("set")
+def set_person(
+    context: typer.Context,
+    person: Person,
+    preset: Annotated[str, typer.Option(help="`owner`, `adult`, `child` or `guest`.")],
+    name: Annotated[str, typer.Option(help="Another name; default: as now.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+) -> None:
+    """Give a listed person another preset; a table shows first what changes."""
+    loaded = load(context)
+    key = _find_key(loaded, person)
+    _add_by_preset(loaded, Wanted(key, find_preset(preset), name), yes=yes, dry_run=dry_run)
+
+
+@users_app.command()
+def remove(
+    context: typer.Context,
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="A key, a name, or an invitation's code.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """Take a person out of users.json, or revoke an invitation. Conversations and files stay."""
+    loaded = load(context)
+    if is_code(person):
+        show(asyncio.run(give_order(loaded.config, "revoke", person)))
+        return
+    key = _find_key(loaded, person)
+    if not (yes or confirm(f"Remove {key}? Their conversations and files stay. [y/N] ")):
+        print_message("nothing was written; `--yes` removes without asking")
+        raise typer.Exit(1)
+    remove_user(loaded.config.users_path, key, file_writer(loaded.config))
+    print(f"{shown_path(loaded.config.users_path)}: removed {key}")
+
+
+@users_app.command()
+def waiting(context: typer.Context) -> None:
+    """List who asked to be let in, and who is invited and has not come yet."""
+    show(asyncio.run(give_order(load(context).config, "waiting")))
+
+
+def _find_key(loaded: Loaded, person: str) -> str:
+    """Return the key of a listed person, named by key or name; raises ConfigError where it is not one person."""
+    path = loaded.config.users_path
+    bring_up_to_date(loaded.config, path)
+    users = Users.read(path)
+    found = [user.key for user in users.all() if user.name.casefold() == person.casefold()]
+    if users.get(person):
+        return person
+    if len(found) == 1:
+        return found[0]
+    why = f"is the name of {', '.join(found)}: name the key" if found else "is not listed; see `goclaw users list`"
+    raise ConfigError(f"{shown_path(path)}: {person} {why}")
 
 
 @users_app.command()
@@ -123,12 +190,6 @@ def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) 
         raise typer.Exit(1)
     for line in write(loaded, plans):
         print(line)
-    if plans.roles and running_pid(loaded.config):
-        names = ", ".join(plans.roles)
-        print(
-            f"Next: {daemon_command('restart')}. Until then the running daemon does not know the role {names} and "
-            "allows nothing"
-        )
 
 
 def confirm(question: str) -> bool:

@@ -124,9 +124,8 @@ async def _of_session(ctx: ToolContext, setting: str, value: Any) -> Setting:
 
 def _check_admin(ctx: ToolContext, what: str) -> None:
     """Check that the person is an admin: the configuration names people, folders and hosts."""
-    decision = ctx.authorize("command.admin", "config")
-    if not decision.allowed:
-        raise ToolError(f"permission denied: that is {what} by admins only ({decision.rule})")
+    if not ctx.authorize("command.admin", "config").allowed:
+        raise ToolError(f"permission denied: that is {what} by admins only")
 
 
 READING_COMMANDS = frozenset({"help", "sessions", "status", "tools", "usage", "whoami"})

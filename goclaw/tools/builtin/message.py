@@ -73,7 +73,7 @@ def _destination(ctx: ToolContext, action: Action, channel: str, chat_id: str) -
         raise ToolError(f'field "chat_id": required for channel {channel}, which is not this conversation\'s')
     decision = ctx.authorize("message.other", f"{channel}:{chat_id}")
     if not decision.allowed:
-        raise ToolError(f"permission denied: messages to {channel}:{chat_id} ({decision.rule})")
+        raise ToolError(f"permission denied: this person may not write to {channel}:{chat_id}")
     return Address(channel, chat_id)
 
 

@@ -247,9 +247,9 @@ async def test_a_job_whose_maker_lost_the_right_stops_and_says_so(tmp_path: Path
         world.users._users = {"memory:ann": User("memory:ann", allowed_tools=frozenset({"read"}))}
         await pass_time(core, world, HOUR)
         (stored,) = await core.schedules.of(HERE)
-        assert stored.state == "stopped" and "allowedTools" in stored.note
+        assert stored.state == "stopped" and stored.note == "you may no longer make schedules"
         (text,) = world.texts()
-        assert text.startswith("The schedule tea has stopped: memory:ann may no longer run it")
+        assert text.startswith("The schedule tea has stopped: you may no longer make schedules")
 
 
 async def test_a_maker_who_may_not_write_to_another_chat_any_more_hears_of_it_in_their_own(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_a_maker_who_may_not_write_to_another_chat_any_more_hears_of_it_in
         world.users._users = {"memory:ann": User("memory:ann", roles=frozenset({"alone"}))}
         await pass_time(core, world, HOUR)
         (stored,) = await core.schedules.of(HERE)
-        assert stored.state == "stopped" and "other_chats" in stored.note
+        assert stored.state == "stopped" and stored.note == "you may no longer write to other chats"
 
         (heard,) = world.room.all
         assert heard.delivery.address == Address("memory", "ann") and heard.delivery.text.startswith("The schedule tea")

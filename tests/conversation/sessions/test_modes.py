@@ -81,7 +81,7 @@ async def test_an_approved_plan_gives_no_bypass_to_who_is_no_admin(tmp_path: Pat
         await core.say("go", actor=ANN, session=ANN.key)
         await core.settled()
         (said,) = await results(core, ANN.key)
-        assert "permission denied: mode bypass" in said
+        assert "permission denied: this person may not choose the mode bypass" in said
         assert await core.sessions.modes.of(ANN.key, ANN) == "plan"
 
 

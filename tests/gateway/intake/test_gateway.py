@@ -137,7 +137,7 @@ async def test_a_full_queue_is_said_to_be_full_and_a_repetition_is_none(tmp_path
             async with asyncio.timeout(PATIENCE):
                 await world.script.streaming.wait()
         full = await core.say("one more", message_id="9")
-        assert full.text == "2 messages are already waiting (limits.queued_messages). Try /stop."
+        assert full.text == "2 messages are already waiting. Try /stop."
         assert (await core.say("go", message_id="2")).kind is AcceptKind.DUPLICATE
         assert (await core.say("go", message_id="2", chat="elsewhere")).kind is AcceptKind.DUPLICATE
         world.script.gate.set()

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from goclaw.common.auth.access import Access
 from goclaw.common.auth.presets import PRESETS
+from goclaw.common.auth.users import Users
 from goclaw.common.config.load import load_config
 from goclaw.common.config.state import open_state
+from goclaw.common.core.events import Actor
 from goclaw.errors import ConfigError
 from goclaw.program.cli import rights
 from goclaw.program.cli.program import run
@@ -188,12 +191,14 @@ def test_a_role_is_taken_back_when_the_entry_cannot_be_written(config: str, stat
     assert files(state) == before
 
 
-def test_a_running_daemon_has_to_be_restarted_for_a_new_role(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_state(load_config(None, may_be_missing=True).config):
+def test_a_running_daemon_needs_no_restart_for_the_role(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = load_config(None, may_be_missing=True).config
+    with open_state(before):
         assert run(["users", "add", "tui:cem", "--preset", "child", "--yes"]) == 0
-        assert "Next: `goclaw restart`" in capsys.readouterr().out
-        assert run(["users", "add", "tui:dan", "--preset", "child", "--yes"]) == 0
-        assert "restart" not in capsys.readouterr().out
+    assert "restart" not in capsys.readouterr().out
+    access = Access(Users.read(before.users_path), before)
+    assert access.daily_budget("tui:cem").cost == 0.5, "though its configuration lacks the role"
+    assert not access.authorize(Actor("tui:cem", "tui"), "tool.use", "exec").allowed
 
 
 def tool(capsys: pytest.CaptureFixture[str], key: str, name: str, **given: str) -> str:

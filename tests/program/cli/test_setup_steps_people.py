@@ -33,6 +33,13 @@ async def test_people_are_shown_as_they_will_be_before_they_are_taken(tmp_path: 
     assert not (tmp_path / "state").exists()
 
 
+async def test_who_is_named_without_a_key_is_invited(tmp_path: Path) -> None:
+    people, said = await chosen(tmp_path, "child Cem Ay", "owner Eve", "guest", "", "", adds_roles=False)
+    assert people == [Wanted("", PRESETS["child"], "Cem Ay")]
+    assert "   Cem Ay: child, no commands" in said and "you get an invitation to send" in said
+    assert "a code makes nobody an admin" in said and "guest: say who it is" in said
+
+
 async def test_a_no_takes_nobody(tmp_path: Path) -> None:
     people, _ = await chosen(tmp_path, "telegram:6 child Cem", "", "n")
     assert people == []

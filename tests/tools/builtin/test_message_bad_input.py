@@ -158,7 +158,7 @@ async def test_emoji_of_several_characters_are_taken(tmp_path: Path, emoji: str)
 async def test_another_spelling_of_the_own_chat_is_another_chat(tmp_path: Path, chat: str) -> None:
     async with surroundings(tmp_path) as around:
         around.allow = lambda action, target: False
-        with pytest.raises(ToolError, match="permission denied: messages to telegram:"):
+        with pytest.raises(ToolError, match="permission denied: this person may not write to telegram:"):
             await around.call(message, SEND | {"chat_id": chat})
         assert around.delivered == []
 

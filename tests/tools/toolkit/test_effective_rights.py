@@ -12,7 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.presets import PRESETS, entry_of
+from goclaw.common.auth.preset_entries import entry_of
+from goclaw.common.auth.presets import PRESETS
 from goclaw.common.auth.users import Users
 from goclaw.common.auth.workplaces import in_words, place_of
 from goclaw.common.config.load import Loaded, load_config

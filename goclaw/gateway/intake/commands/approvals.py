@@ -66,8 +66,8 @@ async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool)
     actor, access = context.actor, context.ports.access
     if context.inbound.address.reply_to is not None or access.is_group(context.session):
         return Reply("Other people can read this chat. Send the code in our private chat, or in the terminal.")
-    if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
-        return Reply(f"You may not use the web page: {rule}.")
+    if access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
+        return Reply("You may not use the web page.")
     try:
         asking = await logins.find(actor, context.arguments)
         if not is_welcome:
@@ -121,7 +121,8 @@ async def _mode(context: CommandContext) -> Reply:
         return Reply(f"There is no permission mode {wanted!r}. Send one of: {', '.join(names)}.")
     decision = await modes.choose(context.session, names[wanted], context.actor)
     if not decision.allowed:
-        return Reply(f"The permission mode is unchanged: {decision.rule}.")
+        why = decision.rule if context.ports.access.is_admin(context.actor) else "you may not choose this one"
+        return Reply(f"The permission mode is unchanged: {why}.")
     chosen = names[wanted] or modes.configured
     origin = "" if names[wanted] else ", as configured (policy.mode)"
     return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")

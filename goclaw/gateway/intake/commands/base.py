@@ -14,6 +14,7 @@ from goclaw.common.core.events import (
     Acceptance,
     Actor,
     AnswerRefusal,
+    Choice,
     CommandInfo,
     Inbound,
     QuestionAsked,
@@ -156,6 +157,8 @@ class Reply:
     """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
     markdown: bool = False
     """Whether the text has headings and tables: a terminal shows them as it shows an answer."""
+    choices: tuple[Choice, ...] = ()
+    """Buttons below it in a chat."""
     refusal: AnswerRefusal | None = None
     """Reason that the command does not count as an answer to a question; None: it counts, or it is no answer."""
 

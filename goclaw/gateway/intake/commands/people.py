@@ -3,13 +3,18 @@
 - `/help`: the commands that the sender may use.
 - `/whoami`: the sender's identity and rights.
 - `/blocked`: the people whose messages through the bot the sender has stopped; `/blocked remove N` undoes it.
-- `/pair list|approve CODE|deny CODE`: the pairing requests of strangers (see `auth.pairing`). For admins, in private.
+- `/pair list|approve CODE [PRESET]|deny CODE`: strangers who ask to be let in (`auth.pairing`). For admins.
+- `/pair invite PRESET NAME|revoke CODE|waiting`: invitations, each for one person (`auth.invitations`).
 """
 
 from collections.abc import Mapping, Sequence
 
-from goclaw.common.auth.pairing import PairingRefused, format_request
-from goclaw.common.core.events import AnswerRefusal
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.invitations import carry_out
+from goclaw.common.auth.pairing import AS, Pairing, PairingRefused, PairingRequest, format_request
+from goclaw.common.auth.presets import GUESTS
+from goclaw.common.core.events import AnswerRefusal, Choice
+from goclaw.errors import ConfigError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
@@ -28,6 +33,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 OTHER = "Other"
 """The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
+PAIR_USAGE = (
+    "Send /pair list, /pair approve CODE, /pair approve CODE child, /pair deny CODE, /pair invite child NAME, /pair "
+    "waiting or /pair revoke CODE."
+)
 PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
 
 
@@ -81,26 +90,54 @@ async def _pair(context: CommandContext) -> Reply:
         return Reply("Only admins can manage pairing requests.", refusal=AnswerRefusal.GONE)
     if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):
         return Reply("Other people can read this chat. Send /pair in our private chat.", refusal=AnswerRefusal.INVALID)
+    order, _, code = context.arguments.partition(" ")
+    if pairing and order.lower() in ("invite", "revoke", "waiting"):
+        return await _invite(context, pairing, order.lower(), code)
     if pairing is None or not pairing.enabled:
         return Reply(PAIRING_OFF, refusal=AnswerRefusal.INVALID)
-    order, _, code = context.arguments.partition(" ")
     try:
         match order.lower():
             case "list" | "":
-                waiting = [format_request(each, ports.clock.now()) for each in await pairing.list()]
-                return Reply(
-                    "\n".join(["Pairing requests:", *waiting]) if waiting else "There are no pairing requests."
-                )
+                return Reply(await _requests(context, pairing) or "There are no pairing requests.")
             case "approve" if code:
-                asking = await pairing.approve(actor, code)
-                return Reply(
-                    f"{asking.key} may now talk to me in private chats, not in groups. The entry is in users.json."
-                )
+                code, _, preset = code.partition(" ")
+                asking = await pairing.approve(actor, code, preset.strip().lower())
+                role = preset.strip().lower() or pairing.config.pairing.role
+                return _let_in(asking, role, context.inbound.address.channel)
             case "deny" if code:
                 return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
         return Reply(str(refused), refusal=AnswerRefusal.GONE)
-    return Reply("Send /pair list, /pair approve CODE or /pair deny CODE.", refusal=AnswerRefusal.INVALID)
+    return Reply(PAIR_USAGE, refusal=AnswerRefusal.INVALID)
+
+
+async def _requests(context: CommandContext, pairing: Pairing) -> str:
+    waiting = [format_request(each, context.ports.clock.now()) for each in await pairing.list()]
+    return "\n".join(["Pairing requests:", *waiting]) if waiting else ""
+
+
+async def _invite(context: CommandContext, pairing: Pairing, order: str, rest: str) -> Reply:
+    """Make, list or revoke invitations; whoever waits to be let in is listed with them."""
+    try:
+        said = await carry_out(pairing.facts, order, rest.strip(), context.ports.clock.now())
+    except ConfigError as error:
+        return Reply(f"Not done: {error}.", refusal=AnswerRefusal.INVALID)
+    if order == "waiting":
+        invited = f"Invitations:\n{said}" if said else ""
+        return Reply("\n".join(filter(None, (await _requests(context, pairing), invited))) or "Nobody is waiting.")
+    context.ports.audit(AuditEntry(f"invitation.{order}", rest[:80], context.actor, rule="command.admin", result="ok"))
+    return Reply(said)
+
+
+def _let_in(asking: PairingRequest, role: str, channel: str) -> Reply:
+    """Say what somebody may do now, with a button for each preset that an admin may mean instead."""
+    key, number = asking.key, asking.key.partition(":")[2]
+    means = f" as {role}: {GUESTS[role].about}" if role in GUESTS else f" with the role {role}"
+    return Reply(
+        f"{key} may now talk to me in private chats, not in groups,{means}. The entry is in users.json. "
+        f"`goclaw users set {key} --preset NAME` changes it ({', '.join(GUESTS)}); so do the buttons in a chat.",
+        choices=tuple(Choice(name, f"{AS}{number}", name) for name in GUESTS if asking.channel == channel),
+    )
 
 
 HELP = Command("help", "Show available commands", _help, anywhere=True)

@@ -16,12 +16,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from goclaw.common.auth.access import Access
+from goclaw.common.auth.presets import GUESTS, preset_role
 from goclaw.common.auth.tokens import read_tokens
 from goclaw.common.auth.users import User, Users
 from goclaw.common.auth.workplaces import places_of
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.packaged import plugin_paths
-from goclaw.common.config.policies import ADMIN
+from goclaw.common.config.policies import ADMIN, USER
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import PROMPT_FILES, check_apart
 from goclaw.common.core.files import lies_inside, readable_by_others, shown_path
@@ -65,7 +66,8 @@ def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     access = Access(Users(users), config)
     for user in users:
-        if ADMIN not in user.roles and access.has_every_tool(user):
+        by_preset = bool(user.roles) and user.roles <= GUESTS.keys()  # chosen from a table that said so
+        if ADMIN not in user.roles and not by_preset and access.has_every_tool(user):
             yield weak(
                 f"users.json {user.key} has no allowedTools: this user may use every tool",
                 'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
@@ -119,12 +121,18 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
                 f"the token {name} ({token.user}) never expires: anyone who finds it keeps access",
                 f"`goclaw token revoke {name}`, then `goclaw token add {name} --user {token.user} --days 90`",
             )
-    role = config.roles.get(config.pairing.role)
+    role = config.roles.get(config.pairing.role) or preset_role(config.pairing.role)
     if config.pairing.enabled and config.pairing.allowed_tools is None and (role is None or role.tools is None):
         yield weak(
             "a person admitted by pairing may use every tool",
-            "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
+            "set `pairing.allowed_tools`, or `pairing.role` to `guest`",
         )
+    for user in users:  # as pairing wrote them before there were presets
+        if not user.groups and user.roles == {USER} and user.allowed_tools is None and USER not in config.roles:
+            yield weak(
+                f"{user.name or user.key} ({user.key}) was let in by pairing and may use every tool, without a budget",
+                f"`goclaw users set {user.key} --preset guest`, or `child`, or `adult`",
+            )
 
 
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:

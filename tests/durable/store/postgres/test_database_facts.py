@@ -12,7 +12,7 @@ from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.pairing import TRIES, Pairing, PairingRefused
 from goclaw.common.auth.users import User, Users
-from goclaw.common.config.schema import AlertSettings, PairingSettings
+from goclaw.common.config.schema import AlertSettings, Config
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock, SteppedClock
@@ -73,8 +73,8 @@ def pairing(database: PostgresDatabase, folder: Path, sent: list[Delivery], at: 
         sent.append(delivery)
         return True
 
-    settings = PairingSettings(enabled=True)
-    return Pairing(settings, Users.read(path), path, lock_folder, at, audited.append, promise, Settings(database))
+    config = Config.model_validate({"state_dir": folder, "pairing": {"enabled": True, "tell_admins": False}})
+    return Pairing(config, Users.read(path), lock_folder, at, audited.append, promise, Settings(database))
 
 
 def knocking(user: int, number: int = 1) -> Inbound:

@@ -168,8 +168,17 @@ async def test_a_message_to_another_chat_follows_the_rule_for_these(tmp_path: Pa
     world = World(tmp_path, users=[User(ANN.key)], policy={"other_chats": "deny"})
     async with world.running() as core:
         told = "/schedule add t --at 20m --message x --to memory:"
-        assert await ask(core, f"{told}999") == "Not allowed: config policy.other_chats."
+        assert await ask(core, f"{told}999") == "Not allowed: you may not write to other chats."
         assert (await ask(core, f"{told}here")).startswith("t is set")
+
+
+async def test_who_may_use_remind_alone_reminds_nobody_else(tmp_path: Path) -> None:
+    child = {"tools": ["read"], "commands": ["remind", "schedule"]}
+    world = World(tmp_path, users=[User(ANN.key, roles=frozenset({"child"}))], roles={"child": child})
+    async with world.running() as core:
+        assert "is set" in await ask(core, "/remind 20m feed the cat")
+        for more in ("--at 20m --message x --to memory:999", "--every 1h --message x", "--at 20m --task x"):
+            assert await ask(core, f"/schedule add t {more}") == "Not allowed: you may not make schedules."
 
 
 async def test_only_an_admin_names_a_url_of_the_configuration(tmp_path: Path) -> None:

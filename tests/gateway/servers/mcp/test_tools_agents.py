@@ -157,7 +157,7 @@ async def test_what_a_person_may_spend_holds(tmp_path: Path) -> None:
     world = world_of(tmp_path, NOTING, [noting()], agents=offering(PLAN), limits={"daily_tokens": 1})
     async with living(world) as home, home.client() as client:
         found = await plans(client)
-        assert found.is_error and "limits.daily_tokens" in said(found)
+        assert found.is_error and "your requests today used" in said(found)
         (theirs,) = await agents_of(home.core, ANN)
         assert theirs in said(found), "it is said where the rest is kept"
 

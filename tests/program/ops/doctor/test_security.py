@@ -49,7 +49,7 @@ SETTINGS = {
     "mcp.server.host is 0.0.0.0": "mcp: {server: {enabled: true, host: 0.0.0.0}}",
     "mcp.server.elicitation is true": "mcp: {server: {elicitation: true}}",
     "telegram.proxy contains a password in config.yaml": "telegram: {proxy: 'http://me:secret-word@127.0.0.1:1'}",
-    "admitted by pairing may use every tool": "pairing: {enabled: true}",
+    "admitted by pairing may use every tool": "pairing: {enabled: true, role: user}",
     "lists no Telegram user": f"telegram: {{token: '{TOKEN}'}}",
     "telegram.webhook.url is not https": (
         f"telegram: {{token: '{TOKEN}', mode: webhook, base_url: 'http://127.0.0.1:81', "
@@ -139,6 +139,21 @@ def test_tokens_without_an_end_or_a_user_are_named(folder: Path) -> None:
     assert "the token old belongs to tui:eve, who is not in users.json" in only(found).text
     found.config.tokens_path.chmod(0o644)
     assert only(found).verdict == "problem" and "until then no token is valid" in only(found).text
+
+
+def test_who_was_let_in_by_pairing_with_every_tool_is_named_with_the_remedy(folder: Path) -> None:
+    people = {"telegram:7": {"name": "Carl", "roles": ["user"], "groups": False}}
+    (named,) = [spot for spot in spots(loaded(folder, users=people)) if "let in by pairing" in spot.text]
+    assert "Carl (telegram:7)" in named.text and "`goclaw users set telegram:7 --preset guest`" in named.remedy
+
+
+def test_presets_are_not_weak(folder: Path) -> None:
+    roles = {"adult": "own", "child": "people/telegram.8", "guest": "people/telegram.9"}
+    people = {
+        f"telegram:{number}": {"roles": [role], "groups": False, "workspace": workspace}
+        for number, (role, workspace) in enumerate(roles.items(), 7)
+    }
+    assert spots(loaded(folder, users=people)) == []
 
 
 def test_people_who_pair_with_a_limited_role_are_not_weak(folder: Path) -> None:
