@@ -49,8 +49,9 @@ FACTS = {
 
 `alerts`, `invitations`, `pairing`, the tries of both, `owed deletions`, `text_calls`, `token_scales`, `served_models`,
 `audit head`, `forgotten`, `mcp questions`, `messages between people` and those of the web page have a row for each of
-their parts. `published` and `version` are changed by the process that has the duty, `holder` and `written` mean something
-to the process that wrote them last. `summary_health` is read at a start: of a model that all of them ask, the latest try of any says most.
+their parts. `published` and `version` are changed by the process that has the duty, `holder` and `written` mean
+something to the process that wrote them last. `summary_health` is read at a start: of a model that all of them ask, the
+latest try of any says most.
 `text_calls` is set by `goclaw setup` and `goclaw model`, too.
 """
 
