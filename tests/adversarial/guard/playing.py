@@ -78,8 +78,8 @@ async def speak(stage: Stage, turn: Turn, by: str = "telegram") -> None:
     said = stage.outside.placed(turn.says)
     if turn.by_agent:
         return
-    if by == "v1":
-        await stage.ask_by_program(said)
+    if by != "telegram":
+        await stage.ask_by_program(said, in_pieces=by != "v1")
     elif said.startswith(RUNS):
         await stage.say(Turn(said))
     elif said.startswith("/"):
