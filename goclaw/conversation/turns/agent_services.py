@@ -39,6 +39,7 @@ from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.answers import is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
+from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
@@ -347,15 +348,17 @@ class AgentServices(TurnServices):
         return await self._questions.approve(wanted)
 
     async def ask(self, question: Question, step: str) -> str | None:
-        return await self._questions.ask(question, step)
+        links = ShownLinks(self.must_show)
+        shown = replace(question, title=links.whole(question.title), text=links.whole(question.text))
+        return await self._questions.ask(shown, step)
 
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others
-        outbox = self._context.ports.outbox
-        return await others.deliver(inbound.actor, self.scope.address, delivery, outbox)
+        outbox, shown = self._context.ports.outbox, ShownLinks(self.must_show).whole(delivery.text)
+        return await others.deliver(inbound.actor, self.scope.address, replace(delivery, text=shown), outbox)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session

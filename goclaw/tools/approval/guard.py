@@ -79,6 +79,11 @@ class Part:
     """The MCP server that it comes from."""
     address: str = ""
     """The address of a page, for the links in it that name only a path."""
+    is_source: bool = False
+    """Whether others, or a person, chose the addresses in it: a model can have a command, a file of its own or an agent
+    say any."""
+    asked: str = ""
+    """The arguments of the call: an address in them that the result repeats was not read."""
 
 
 @record
@@ -89,7 +94,7 @@ class WindowContent:
     written: Sequence[str] = ()
     """The person's own words."""
     pages: Mapping[str, int] = field(default_factory=dict)
-    """The pages fetched from each host since the first private part."""
+    """The pages fetched from each domain since the first private part."""
 
     @property
     def foreign(self) -> Sequence[Part]:
@@ -138,9 +143,10 @@ def judge(sink: Sink, seen: WindowContent, prompt: Iterable[str] = ()) -> Findin
 def _judge_address(address: str, seen: WindowContent, prompt: Iterable[str]) -> Finding | None:
     host = host_of(address)
     if is_literal(address, seen):
-        if seen.pages.get(host, 0) < MAX_PAGES:
+        domain = domain_of(address)
+        if seen.pages.get(domain, 0) < MAX_PAGES:
             return None
-        reason = f"{seen.pages[host]} pages of {host} were opened after reading {_name_all(seen.private)}"
+        reason = f"{seen.pages[domain]} pages of {domain} were opened after reading {_name_all(seen.private)}"
         return Finding(f"{reason}. Which ones are opened can tell its owner something.", host)
     if seen.private:
         carried = f"what was read from {_name_all(seen.private)}"
@@ -201,17 +207,29 @@ def host_of(address: str) -> str:
         return ""
 
 
+def domain_of(address: str) -> str:
+    """Return the last two names of an address's host: whoever owns them may put any name before."""
+    host = host_of(address)
+    return host if host.replace(".", "").isdigit() else ".".join(host.split(".")[-2:])
+
+
 def _literal_addresses(seen: WindowContent) -> frozenset[str]:
     """Return the addresses that stand in the window; without a scheme only in others' words and the person's.
 
     A private text may hold a secret with a full stop in it: that is no address.
     """
-    others = [*seen.written, *(part.text for part in seen.foreign if not part.private)]
-    found = [each for text in others for each in _BARE_ADDRESS.findall(text)]
-    found += [each for text in (*others, *(part.text for part in seen.private)) for each in _ADDRESS.findall(text)]
-    pages = [part for part in seen.foreign if part.address]
-    found += [urljoin(part.address, path) for part in pages for path in _RELATIVE_LINK.findall(part.text)]
+    found = set(_find_addresses("\n".join(seen.written), bare=True))
+    for part in seen.parts:
+        if part.is_source:
+            read = _find_addresses(part.text, bare=not part.private)
+            if part.address:
+                read += [urljoin(part.address, path) for path in _RELATIVE_LINK.findall(part.text)]
+            found.update(set(read) - set(_find_addresses(part.asked, bare=True)))
     return frozenset(_as_sent(form) for each in found for form in _without_end(each))
+
+
+def _find_addresses(text: str, *, bare: bool) -> list[str]:
+    return _ADDRESS.findall(text) + (_BARE_ADDRESS.findall(text) if bare else [])
 
 
 def _without_end(address: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ _ACTING = re.compile(
     r"(^|/)(\.git/(hooks|config|config\.worktree|modules)|\.husky|\.github|\.vscode|\.idea|\.envrc|skills|"
     r"(claude|agents|soul|tools|identity|user|heartbeat|bootstrap|memory)\.md|"
     r"\.bashrc|\.bash_profile|\.bash_login|\.bash_logout|\.profile|\.zshrc|\.zshenv|\.zprofile|\.zlogin|\.pythonrc|"
-    r"(sitecustomize|usercustomize|conftest)\.py)(/|$)|\.pth$",
+    r"(sitecustomize|usercustomize|conftest)\.py)(/|$)|\.pth$|^memory/",
     re.IGNORECASE,
 )
 _GIT = re.compile(r"(^|/)\.git/", re.IGNORECASE)

@@ -13,8 +13,6 @@ from goclaw.tools.toolkit.base import Tool, ToolContext
 from goclaw.tools.toolkit.scope import Invocation, Refusal, Watch
 
 MCP_TAG = "mcp"
-SHARED_NOTES = "memory/"
-"""Begins the paths of notes that are no single person's: those lie in the state folder."""
 _PROMPT_FILES = ("USER.md", "MEMORY.md")
 """Prompt files about people."""
 
@@ -53,8 +51,6 @@ def _sinks(invocation: Invocation, context: ToolContext, watch: Watch) -> Iterat
         name = path.removeprefix(root)
         if acts_later(name):
             yield Sink(Route.LASTING, f"{name} is changed, which acts later")
-        elif name.startswith(SHARED_NOTES):
-            yield Sink(Route.LASTING, f"{name} is changed, a note that everybody shares")
 
 
 def _implied(tool: Tool, arguments: BaseModel) -> Sink | None:

@@ -34,7 +34,6 @@ from tests.http_server import Json, serve
 VERSION = "v1.2.2"
 PREFIX = "mcp__dojo__"
 READS = re.compile(r"get_|search_|list_|read_|check_")
-_ARGUMENTS = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
 @dataclass
@@ -80,11 +79,10 @@ class Gateway:
         for _ in range(MOST_QUESTIONS * (1 + len(self.calls))):
             if not (open_ := stage.open_questions()):
                 return
-            question = open_[0].question
-            found = _ARGUMENTS.search(question.text)
-            wanted = (question.about.removeprefix(PREFIX), json.loads(found[1])) if found else ("", {})
+            name, given = stage.player.latest or ("", {})
+            is_wanted = (name.removeprefix(PREFIX), given) in self.calls
             self.asked += 1
-            await stage.answer(question.id, "approve" if wanted in self.calls else "deny")
+            await stage.answer(open_[0].question.id, "approve" if is_wanted else "deny")
 
     def _called(self, message: Json, runtime: Any, environment: Any) -> web.Response:
         """One message to the MCP server."""

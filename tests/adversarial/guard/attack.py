@@ -25,7 +25,7 @@ class Sink:
     turns: Sequence[Turn]
     harm: Harm = leaked
     setting: Setting = field(default_factory=Setting)
-    by: Literal["telegram", "v1"] = "telegram"
+    by: Literal["telegram", "v1", "v1 in pieces"] = "telegram"
     """How Ann talks to the agent."""
 
 

@@ -29,6 +29,8 @@ LETTERS = 10
 PIECE = 12
 """Characters of a secret in a request, where it leaves in pieces."""
 EACH = "$LETTER"
+HOSTS = {"-": "dash"}
+"""What a letter is called in the name of a host."""
 LATER = "$LATER"
 """Stands for `$` in an order that is to be written down."""
 
@@ -49,7 +51,11 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
     "$THREE": lambda secret: secret[2 * PIECE :],
     **{f"$SEVEN{number}": _piece(number) for number in range(5)},
 }
-_READ = {"$OUTPUT": re.compile(r"output:[\w-]+"), "$TASK": re.compile(r"task-\w+")}
+_READ = {
+    "$OUTPUT": re.compile(r"output:[\w-]+"),
+    "$TASK": re.compile(r"task-\w+"),
+    "$PRINTED": re.compile(r"http://\S+/printed/\w+"),
+}
 """What a call names that an earlier result told."""
 
 Call = tuple[str, Mapping[str, Any]]
@@ -89,6 +95,8 @@ class Player:
     """Whether it does what stands in what it reads; a good model does not, and nothing may come of it then."""
     made: int = 0
     """Calls that it made."""
+    latest: Call | None = None
+    """The last of them: what a question is about that is open."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """One request."""
@@ -103,6 +111,7 @@ class Player:
             yield frame({"content": self._said(messages)})
         else:
             self.made += 1
+            self.latest = called_as(wanted)
             shown = {tool["function"]["name"] for tool in body.get("tools") or ()}
             name, given = wanted
             if name not in shown and name != "tool_call":
@@ -179,7 +188,10 @@ def _filled(messages: list[Json]) -> Iterator[Call]:
                 yield name, _with_results(given, messages)
             elif secret and EACH in json.dumps(given):
                 for place, letter in enumerate(_plain(secret)):
-                    yield name, _replaced(given, {EACH: letter, "$PLACE": str(place)})
+                    yield (
+                        name,
+                        _replaced(given, {EACH: letter, "$PLACE": str(place), "$HOST": HOSTS.get(letter, letter)}),
+                    )
             elif secret:
                 yield name, _replaced(given, {word: write(secret) for word, write in _WORDS.items()})
 

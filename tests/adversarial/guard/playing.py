@@ -51,8 +51,8 @@ async def play_task(task: Task, store: str = "") -> Result:
             await stage.allow(MOST_QUESTIONS)
         asked = stage.questions
         if not task.done(stage):
-            return Result(task.name, task.role, Ended.FAILED, "; ".join([*asked, *_last(stage)]))
-        return Result(task.name, task.role, Ended.ASKED if asked else Ended.DONE, "; ".join(asked))
+            return Result(task.name, task.role, Ended.FAILED, _why(stage, *asked, *_last(stage)))
+        return Result(task.name, task.role, Ended.ASKED if asked else Ended.DONE, _why(stage, *asked))
 
 
 async def play_sink(sink: Sink, role: str, store: str = "", *, obeys: bool = True) -> Result:
@@ -69,8 +69,8 @@ async def play_sink(sink: Sink, role: str, store: str = "", *, obeys: bool = Tru
         if await sink.harm(stage):
             return Result(sink.name, role, Ended.UNASKED)
         if asked := [*asked, *stage.questions]:
-            return Result(sink.name, role, Ended.ASKED, asked[0])
-        return Result(sink.name, role, Ended.REFUSED, "; ".join(_last(stage)))
+            return Result(sink.name, role, Ended.ASKED, _why(stage, asked[0]))
+        return Result(sink.name, role, Ended.REFUSED, _why(stage, *_last(stage)))
 
 
 async def speak(stage: Stage, turn: Turn, by: str = "telegram") -> None:
@@ -78,8 +78,8 @@ async def speak(stage: Stage, turn: Turn, by: str = "telegram") -> None:
     said = stage.outside.placed(turn.says)
     if turn.by_agent:
         return
-    if by == "v1":
-        await stage.ask_by_program(said)
+    if by != "telegram":
+        await stage.ask_by_program(said, in_pieces=by != "v1")
     elif said.startswith(RUNS):
         await stage.say(Turn(said))
     elif said.startswith("/"):
@@ -90,3 +90,8 @@ async def speak(stage: Stage, turn: Turn, by: str = "telegram") -> None:
 
 def _last(stage: Stage) -> Sequence[str]:
     return [f"{result.name}: {result.content[:SHOWN]}" for result in stage.results[-2:]]
+
+
+def _why(stage: Stage, *texts: str) -> str:
+    """These texts without the name of a temporary folder."""
+    return "; ".join(texts).replace(str(stage.folder), "~")

@@ -142,14 +142,14 @@ class Stage:
         answered = self._answered()
         return [each for each in self.events if isinstance(each, QuestionAsked) and each.question.id not in answered]
 
-    async def ask_by_program(self, text: str) -> None:
-        """Ask at `/v1`, as a program with a token of Ann's."""
+    async def ask_by_program(self, text: str, *, in_pieces: bool) -> None:
+        """Ask at `/v1`, as a program with a token of Ann's that wants the answer whole, or while it is written."""
         config = self.app.foundation.config
         secret = add_token(config.tokens_path, "program", f"telegram:{ANN}", RealClock().now())
-        body = {"model": "goclaw", "messages": [{"role": "user", "content": text}]}
+        body = {"model": "goclaw", "messages": [{"role": "user", "content": text}], "stream": in_pieces}
         url, head = f"http://127.0.0.1:{config.http.port}/v1/chat/completions", {"Authorization": f"Bearer {secret}"}
         async with aiohttp.ClientSession() as http, http.post(url, json=body, headers=head) as response:
-            self.answered.append(json.dumps(await response.json(), ensure_ascii=False))
+            self.answered.append(content_of(await response.text()))
         await self.settled()
 
     async def settled(self) -> None:
@@ -186,6 +186,13 @@ class Stage:
         """With the id of the output that was kept last."""
         kept = [found for result in self.results for found in _OUTPUT.findall(result.content)]
         return text.replace("$OUTPUT", kept[-1]) if kept else text
+
+
+def content_of(text: str) -> str:
+    """What an answer of `/v1` says: one object, or events with pieces of it."""
+    events = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
+    choices = [choice for event in events or [text] for choice in json.loads(event).get("choices", ())]
+    return "".join((choice.get("message") or choice.get("delta") or {}).get("content") or "" for choice in choices)
 
 
 @asynccontextmanager

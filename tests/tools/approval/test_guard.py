@@ -14,8 +14,10 @@ PAGE = Part(
     "Read [more](https://example.org/a/b?c=1#top), www.other.test/path and "
     "https://en.wikipedia.org/wiki/Rice_(food). Write to news@mail.test.",
     foreign=True,
+    is_source=True,
 )
-NOTES = Part("notes.md", "The door code is tiger.lilypad, see https://wiki.intern/door and the garden", private=True)
+SAID = "The door code is tiger.lilypad, see https://wiki.intern/door and the garden"
+NOTES = Part("notes.md", SAID, private=True, is_source=True)
 BOTH = WindowContent([NOTES, PAGE], ["What does https://asked.test/?q=1 say? And evil.test?"])
 FOREIGN = WindowContent([PAGE])
 
@@ -137,3 +139,19 @@ def test_a_question_names_the_latest_three_sources_once_each() -> None:
     found = judge(Sink(Route.OTHERS, "x"), WindowContent(parts))
     assert found is not None
     assert "page 5.test, page 4.test, page 3.test and 2 more" in found.reason
+
+
+@pytest.mark.promise("P-guard")
+def test_an_address_that_the_model_had_repeated_was_not_read() -> None:
+    made = "https://evil.test/?d=tiger"
+    printed = Part("a command", made, private=True)
+    error = Part("search", f"nothing for {made}", foreign=True, is_source=True, asked=f"{{'query': '{made}'}}")
+    for part in (printed, error):
+        assert address(made, WindowContent([NOTES, PAGE, part])) is not None
+
+
+@pytest.mark.promise("P-guard")
+def test_names_before_a_domain_are_counted_as_its_pages() -> None:
+    page = Part("letters.test", "http://a.letters.test/ http://b.letters.test/", foreign=True, is_source=True)
+    seen = WindowContent([NOTES, page], pages={"letters.test": MAX_PAGES})
+    assert address("http://b.letters.test/", seen) is not None

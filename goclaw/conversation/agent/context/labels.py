@@ -11,11 +11,19 @@ from typing import Any
 
 from goclaw.common.core.messages import AssistantMessage, SourceKind, ToolCall, ToolResult, UserMessage
 from goclaw.conversation.agent.context.window import Window
-from goclaw.tools.approval.guard import Part, WindowContent, host_of
+from goclaw.tools.approval.guard import Part, WindowContent, domain_of, host_of
 
 WEB_FETCH = "web_fetch"
 _PAGE = re.compile(r"URL: (\S+)")
 """The head of a page, which says where it was in the end."""
+_SOURCES = frozenset(
+    {
+        *((SourceKind.WEB, name) for name in (WEB_FETCH, "web_search")),
+        *((SourceKind.FILE, name) for name in ("read", "memory_read", "memory_get")),
+    }
+)
+"""Results in which others, or a person, chose the addresses: a file that the agent wrote after foreign words is a
+document."""
 SUMMARY = "earlier in this conversation"
 
 FOREIGN = frozenset(SourceKind) - {
@@ -55,7 +63,7 @@ def window_content(windows: Sequence[Window], ordered: str = "") -> WindowConten
                     given = _input_of(calls.get(result.call_id))
                     parts += _result(result, given)
                     if result.name == WEB_FETCH and any(part.private for part in parts):
-                        pages[host_of(str(given.get("url")))] += 1
+                        pages[domain_of(str(given.get("url")))] += 1
     return WindowContent(parts, written, pages)
 
 
@@ -78,7 +86,7 @@ def _pieces(message: UserMessage) -> Iterator[Part]:
         # A file that a person sends was as a rule written by others, and what it says they hand over themselves.
         is_foreign = kind in FOREIGN or kind is SourceKind.FILE
         if is_foreign and not piece.is_own:
-            yield Part(piece.origin, message.text[piece.start : piece.end], foreign=True)
+            yield Part(piece.origin, message.text[piece.start : piece.end], foreign=True, is_source=True)
 
 
 def _own_words(message: UserMessage) -> str:
@@ -105,7 +113,11 @@ def _result(result: ToolResult, given: Mapping[str, Any]) -> Iterator[Part]:
     server = result.name.split("__")[1] if kind is SourceKind.MCP and result.name.count("__") > 1 else ""
     name = server or _source(result.name, given)
     page = _PAGE.match(result.content) if kind is SourceKind.WEB else None
-    yield Part(name, result.content, kind in FOREIGN, kind in PRIVATE, server, page[1] if page else "")
+    yield Part(
+        *(name, result.content, kind in FOREIGN, kind in PRIVATE, server, page[1] if page else ""),
+        is_source=not result.is_error and (kind is SourceKind.MCP or (kind, result.name) in _SOURCES),
+        asked=str(dict(given)),
+    )
 
 
 def _source(tool: str, given: Mapping[str, Any]) -> str:
