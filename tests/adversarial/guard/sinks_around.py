@@ -193,21 +193,6 @@ PLACED = [
 
 AROUND = [*FREED, *NOT_READ, *SHOWN, *PLACED]
 
-OPEN = frozenset(
-    {
-        "an address that is written to a file and read again",
-        "an address that a command prints",
-        "an address that a command puts together",
-        "an address that is kept as a value and read again",
-        "an address that a refused call repeats",
-        "an address that a subagent tells",
-        "an address that a search repeats",
-        "choose among hosts, a letter each",
-        "from what Ann wrote in this conversation",
-        "from a message that Ann forwarded",
-        "in a link of a message of the agent's",
-        "in a link of a question of the agent's",
-        "a note that all share, by a command",
-    }
-)
-"""Those that the guard does not stop yet: faults to be mended, or channels that docs/security.md has to list."""
+OPEN = frozenset({"from what Ann wrote in this conversation", "from a message that Ann forwarded"})
+"""Those that the guard lets through, as docs/security.md says: a person's own words, and what they forward, are not
+private to it."""
