@@ -231,7 +231,8 @@ def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
 
 def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: str = "") -> str:
     """Return who wants what: the agent of a person (empty: of whoever runs this), or one that works for that agent."""
-    agent = f" {agent}" if agent else ""
+    kind, _, task = agent.partition(": ")
+    agent = f" {kind} ({task})" if task else f" {agent}" if agent else ""
     whose = f"{person}'s agent{agent}" if person else f"The agent{agent}"
     key = wanted.recipient
     phrase = wanted.phrase.replace(f"`{key.partition(':')[2]}`", recipient) if recipient else wanted.phrase

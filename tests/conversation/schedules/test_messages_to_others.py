@@ -103,7 +103,7 @@ async def test_without_an_answer_for_a_day_the_author_is_told_and_a_late_yes_cou
         await pass_time(core, stage, HOUR)
         await pass_time(core, stage, DAY)
         words = "memory:ben has not said for a day whether your messages are welcome, so yours was not delivered."
-        assert heard(stage, ANN)[1:] == [words]
+        assert heard(stage, ANN)[2:] == [words], "after the question for the zone, and the answer to the command"
         assert "does not exist" in await press(core, stage, BEN, "Allow")
         assert heard(stage, BEN) == [ASKED]
 

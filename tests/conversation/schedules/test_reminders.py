@@ -20,7 +20,8 @@ CARD = "⏰ Reminder: drink tea"
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path, users=[User(ANN.key, timezone="Europe/Berlin"), User(BOB.key)])
+    people = [User(ANN.key, timezone="Europe/Berlin"), User(BOB.key)]
+    return World(tmp_path, users=people, roles={"silent": {"tools": [], "commands": []}})
 
 
 def cards(world: World) -> list[Heard]:
@@ -90,7 +91,7 @@ async def test_only_who_set_a_reminder_presses_its_buttons(world: World) -> None
 async def test_who_may_set_none_any_more_brings_none_back(world: World) -> None:
     async with world.running() as core:
         done, later, _ = await come(core, world)
-        core.schedules.users._users = {ANN.key: User(ANN.key, allowed_tools=frozenset())}
+        core.schedules.users._users = {ANN.key: User(ANN.key, roles=frozenset({"silent"}))}
         assert await world.room.press(later, ANN) == "You may not set reminders any more."
         assert await world.room.press(done, ANN) == "✓ Done"
 

@@ -246,7 +246,7 @@ async def test_what_an_agent_wants_is_asked_in_its_name_where_the_person_is(tmp_
         await core.say("do it", actor=Actor(CHEF, "memory"))
         await until(lambda: asked_so_far(core))
         (question,) = asked_so_far(core)
-        assert question.title == "May risky run? (the agent general: Look at x)"
+        assert question.title == "Chef's agent general (Look at x) wants to use `risky`"
         assert core.sessions.ports.questions.of(HERE) == (question,)
         if not restart:
             await core.command(f"/approve {question.id}", actor=Actor(CHEF, "memory"))

@@ -124,7 +124,7 @@ async def test_what_it_wants_is_asked_where_the_person_is(tmp_path: Path) -> Non
         await core.say("do it", actor=chef)
         await until(lambda: core.sessions.ports.questions.of(HERE))
         (question,) = core.sessions.ports.questions.of(HERE)
-        assert question.title == "May risky run? (the agent general: Look at x)"
+        assert question.title == "Chef's agent general (Look at x) wants to use `risky`"
         await until(lambda: any(isinstance(event, QuestionAsked) and event.session == HERE for event in core.seen))
         await core.command(f"/approve {question.id}", actor=chef)
         assert (await ended(core, CHEF)).state is TaskState.COMPLETED

@@ -191,7 +191,7 @@ async def test_a_parked_question(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("look")
         async with asyncio.timeout(PATIENCE):
-            assert "/approve" in (await world.room.heard()).delivery.text
+            assert (await world.room.heard()).delivery.asks
         assert await core.command("/stop") == "Stopped."
         await core.say("next")
         await core.settled()
