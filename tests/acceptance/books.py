@@ -28,7 +28,7 @@ _CARD = re.compile(rf"({re.escape(QUESTION)}|{re.escape(CAPTION)}) ({NAME})")
 _REPLIES = re.compile(
     r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |Nothing to compact|"
     r"The context will be compacted|"
-    rf"This question does not exist|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}(May \w+ run|A question)"
+    rf"This question does not exist|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}A question|'s agent wants to "
 )
 """Messages that are no answer of a model."""
 

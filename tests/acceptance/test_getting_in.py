@@ -89,7 +89,7 @@ async def test_the_owner_s_browser_comes_in_by_a_link_and_by_a_code(home: Instal
 
 
 async def test_a_stranger_is_let_in_by_a_code_from_the_command_line(home: Installation, telegram: FakeTelegram) -> None:
-    home.config["pairing"] = {"enabled": True, "allowed_tools": ["read"]}
+    home.config["pairing"] = {"enabled": True, "role": "adult", "allowed_tools": ["read"]}
     home.write_config()
     await home.start(telegram)
     await telegram.world.say("hello?", user=CARL, name="Carl")
