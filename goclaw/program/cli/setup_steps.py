@@ -355,7 +355,8 @@ async def choose_people(
     scene.dialogue.print("\n4. Other people")
     for preset in PRESETS.values():
         scene.dialogue.print(f"   {preset.name:7}{preset.about}")
-    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: done]:"):
+    scene.dialogue.print("   " + FORM.replace("; or", ";\n   or"))
+    while typed := await scene.dialogue.ask("   Somebody else [Enter: done]:"):
         try:
             person = person_of(typed)
             _check(scene, person, owner, adds_roles)
