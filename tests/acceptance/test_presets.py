@@ -128,15 +128,17 @@ async def _said_for(tool: str, person: Person, owner: Person, letter: str) -> li
     def said() -> list[str]:
         return [sent.text for sent in telegram.sent()[before:] if sent.chat in (person.number, owner.number)]
 
+    def denying() -> list[str]:
+        rows = [row for sent in telegram.sent()[before:] for row in sent.keyboard]
+        return [button["callback_data"] for row in rows for button in row if button["text"] == "Deny"]
+
     def has(*words: str) -> bool:
         return any(word in text for text in said() for word in words)
 
     await person.say(f"{identity} call {tool} {json.dumps(CALLS[tool])}")
-    await eventually(lambda: has("(end)", ASKED, "Which?"))
-    keyboards = [sent.keyboard for sent in telegram.sent()[before:]]
-    buttons = [button for rows in keyboards for row in rows for button in row if button["text"] == "Deny"]
-    if buttons:
-        await owner.say(f"/deny {buttons[0]['callback_data'].split(':')[1]}")
+    await eventually(lambda: denying() or has("(end)", "Which?"))
+    if asked := denying():
+        await owner.say(f"/deny {asked[0].split(':')[1]}")
     elif not has("(end)"):
         await person.say("red")
     await eventually(lambda: has("(end)"))
