@@ -147,9 +147,9 @@ async def seen(client: Unseen | Screen) -> str:
         while text != (text := client.text()):
             await rest()
             await client.until("● connected")  # a death at the very end is noticed only now
-    assert len(re.findall("thought", text)) <= 2 and len(re.findall("A question", text)) <= 1, text
+    assert len(re.findall("thought", text)) <= 2 and len(re.findall(r"[✓·] Which\?", text)) <= 1, text
     text = re.sub(r"\d+ of 200k", "few of 200k", text)
-    return re.sub(r"(?m)  ~?0(\.0)? s| +thought\n|^thought\n| *(│ )?[✓·] A question.*\n", "", text)
+    return re.sub(r"(?m)  ~?0(\.0)? s| +thought\n|^thought\n| *(│ )?[✓·] Which\?.*\n", "", text)
 
 
 _undisturbed: dict[bool, tuple[str, int]] = {}
