@@ -31,7 +31,7 @@ _SENT = re.compile(rf"(?:/start(?:@\w+)?\s+)?([{ALPHABET}]{{4}}-?[{ALPHABET}]{{4
 
 @record
 class Invitation:
-    """An invitation that nobody has used."""
+    """An unused invitation."""
 
     code: str
     preset: str
@@ -46,12 +46,12 @@ class Invitation:
 
 
 def make_code() -> str:
-    """Return a code that nobody can guess."""
+    """Return a code that cannot be guessed."""
     return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
 
 
 def read_code(text: str) -> str:
-    """Return the code that a message is: typed, or sent by a link (`/start CODE`); empty: it is none."""
+    """Return the code that a message is: typed, or sent by a link (`/start CODE`); empty: it is no code."""
     found = _SENT.fullmatch(text.strip())
     return found[1].upper().replace("-", "") if found else ""
 
@@ -78,7 +78,7 @@ async def list_invitations(facts: SharedFacts, now: float) -> Sequence[Invitatio
 
 
 async def revoke_invitation(facts: SharedFacts, code: str) -> bool:
-    """Forget the invitation with this code. False: there is none (any more)."""
+    """Forget the invitation with this code. False: it is unknown or used."""
     return await facts.unlearn(f"{FACT}:{read_code(code)}")
 
 

@@ -217,7 +217,7 @@ class Pairing:
         return True
 
     async def _add(self, key: str, name: str, role: str) -> None:
-        """Write the entry of somebody new; raises ConfigError as `add_user`."""
+        """Write the entry of a new person; raises ConfigError as `add_user`."""
         entry = self._entry(key, name, role, None)
         await asyncio.to_thread(
             add_user,
@@ -241,7 +241,7 @@ class Pairing:
         return {**entry, "groups": False} if before is None else entry
 
     async def _tell_admins(self, asking: PairingRequest) -> None:
-        """Say that somebody knocks: with the first message of a day, and without the code, which they have to say."""
+        """Say that a person knocks: with the first message of a day, and without the code, which they have to say."""
         name = _name(asking.name)
         called = f" and says their name is {name!r}" if name else ""
         text = (

@@ -230,7 +230,7 @@ def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
 
 
 def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: str = "") -> str:
-    """Return who wants what: the agent of a person (empty: of whoever runs this), or one that works for that agent."""
+    """Return who wants what: the agent of a person (empty: of the person who runs this), or one that works for that agent."""
     kind, _, task = agent.partition(": ")
     agent = f" {kind} ({task})" if task else f" {agent}" if agent else ""
     whose = f"{person}'s agent{agent}" if person else f"The agent{agent}"
@@ -240,7 +240,7 @@ def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: st
 
 
 def always_label(wanted: ApprovalRequest) -> str:
-    """Return the words of the button that allows calls for good; empty: there is none."""
+    """Return the words of the button that allows calls for good; empty: no button."""
     label = _remembered(wanted)
     return f"Always for {label}" if _fits_a_button(wanted, label) else "Always" if label else ""
 

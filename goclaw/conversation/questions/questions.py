@@ -305,7 +305,7 @@ class Questions:
         return item if self.may_answer(actor, item.question, item.session) else self._refuse(actor, item)
 
     def _refuse(self, actor: Actor, item: _Open) -> Acceptance:
-        """Return who may answer, for somebody who is listed; the id, which nobody guesses, was seen on a card."""
+        """Return who may answer, for a person who is listed; the id, which cannot be guessed, was seen on a card."""
         if actor.behalf or item.question.kind != "approval" or self._users.get(actor.key) is None:
             return NO_QUESTION
         asker = item.question.asker

@@ -83,7 +83,7 @@ class Pair:
 
 @record
 class Plan:
-    """What becomes of messages to another person."""
+    """The fate of messages to another person."""
 
     signed: Sequence[Delivery]
     """The messages, with their author."""
@@ -217,7 +217,7 @@ class MessagesToOthers:
         return await self.quiet.filter(inbound, plan.signed)
 
     async def answer(self, actor: Actor, question: str, answer: str) -> Acceptance | None:
-        """Take the answer to a question, or the press of "Stop these"; None: there is none of this id for the actor."""
+        """Take the answer to a question, or the press of "Stop these"; None: the actor has no question of this id."""
         kind, kept = question[:1], await self.facts.fact(f"{FACT}:{question[1:]}")
         if kind not in (_ASK, _STOP) or kept is None or not await self._decides(actor, kept["to"]):
             return None
@@ -312,7 +312,7 @@ class MessagesToOthers:
         return _reply(said)
 
     async def _notify_about_silence(self, rows: Sequence[Row]) -> None:
-        """Tell the authors of held messages that nobody has answered for a day."""
+        """Tell the authors of held messages that no answer came for a day."""
         for _, group in groupby(rows, lambda row: row["chat"]):
             held = list(group)
             to = _place(self.quiet.delivery_of(held[0]).address)
@@ -329,7 +329,7 @@ class MessagesToOthers:
             await self.database.write(*also, durable=True)
 
     def _name_of(self, key: str) -> str:
-        """Return a person's name as users.json has it; with the key where it is missing or somebody else's, too."""
+        """Return a person's name as users.json has it; with the key where it is missing or another person's, too."""
         user = self.users.get(key)
         name = " ".join(_NOT_PLAIN.sub(" ", user.name if user else "").split())
         others = any(each.key != key and each.name.casefold() == name.casefold() for each in self.users.all())

@@ -24,7 +24,7 @@ _DECIDED = Acceptance(AcceptKind.ANSWER, text="This reminder was answered alread
 
 
 async def press_button(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out the press of a button of schedules, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of schedules, by its place or its answer; None: it is not this person's.
 
     Raises:
         DiskError: the disk refuses.
@@ -39,7 +39,7 @@ async def press_button(schedules: Schedules, actor: Actor, question: str, answer
 
 
 async def answer_reminder(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out the press of a button of a reminder, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of a reminder, by its place or its answer; None: it is not this person's.
 
     Raises:
         StateError: the disk refuses.

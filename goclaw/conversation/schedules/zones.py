@@ -61,7 +61,7 @@ async def ask_zone(schedules: Schedules, actor: Actor) -> str:
 
 
 async def answer_zone(schedules: Schedules, actor: Actor, question: str, answer: str | int) -> Acceptance | None:
-    """Carry out the press of a button of this module, by its place or its answer; None: it is none of this person's.
+    """Carry out the press of a button of this module, by its place or its answer; None: it is not this person's.
 
     Raises:
         StateError: it cannot be done, or the disk refuses.

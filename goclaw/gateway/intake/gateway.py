@@ -317,7 +317,7 @@ class Gateway:
         return pressed or await self._owners.choose(actor, question, index)
 
     async def _change_preset(self, actor: Actor, key: str, preset: str) -> Acceptance:
-        """Give somebody who was let in the preset on the button that an admin pressed."""
+        """Give a person who was let in the preset on the button that an admin pressed."""
         pairing = self.ports.entrances.pairing
         if pairing is None or actor.behalf or not self.ports.access.authorize(actor, "command.admin", "pair").allowed:
             return NO_QUESTION

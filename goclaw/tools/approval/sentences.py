@@ -1,4 +1,4 @@
-"""What a call wants, in words: a phrase for the heading of its question, and the arguments that stand below it.
+"""The wish of a call, in words: a phrase for the heading of its question, and the arguments that stand below it.
 
 The phrase comes from the tool's template (`ToolSpec.asks`). A value stands in it whole, as code, or not at all; each
 argument that is not whole in the phrase stands below it under its name, so that nothing a person decides on is left

@@ -117,7 +117,7 @@ async def _requests(context: CommandContext, pairing: Pairing) -> str:
 
 
 async def _invite(context: CommandContext, pairing: Pairing, order: str, rest: str) -> Reply:
-    """Make, list or revoke invitations; whoever waits to be let in is listed with them."""
+    """Make, list or revoke invitations; people who wait to be let in are listed with them."""
     try:
         said = await carry_out(pairing.facts, order, rest.strip(), context.ports.clock.now())
     except ConfigError as error:
@@ -130,7 +130,7 @@ async def _invite(context: CommandContext, pairing: Pairing, order: str, rest: s
 
 
 def _let_in(asking: PairingRequest, role: str, channel: str) -> Reply:
-    """Say what somebody may do now, with a button for each preset that an admin may mean instead."""
+    """Say what a person may do now, with a button for each preset that an admin may mean instead."""
     key, number = asking.key, asking.key.partition(":")[2]
     means = f" as {role}: {GUESTS[role].about}" if role in GUESTS else f" with the role {role}"
     return Reply(
