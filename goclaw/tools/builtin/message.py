@@ -153,8 +153,8 @@ class Done(Result):
     grounds=_grounds,
     access=_access,
     asks=(
-        "{{ {'send': 'send this to', 'react': 'react in'}.get(action) or action ~ ' a message in' }} "
-        "{{ chat_id or 'this chat' }}{% if channel %} on {{ channel }}{% endif %}"
+        "{{ action ~ {'send':' this to','react':' in'}.get(action,' a message in') }} "
+        "{{ chat_id or 'this chat' }}{{ channel and ' on ' ~ channel }}"
     ),
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
     result_hint="{% if action == 'send' %}{{ 'waits for a yes from' if held else 'sent to' }} "
