@@ -69,11 +69,11 @@ class Pane:
         """Look at the whole of one that is longer than the screen; what was on it when its beginning was."""
         self.until(lambda screen: " n  Deny" in screen)
         self.rest()
-        self.until(lambda screen: "? May write run?" in screen, "PageUp")
+        self.until(lambda screen: "? The agent wants to write" in screen, "PageUp")
         self.rest()
         begun = self.until(lambda screen: "scroll through all of it" in screen)
         self.until(lambda screen: " n  Deny" in screen, "PageDown")
-        self.until(lambda screen: "─ May write run? · y allow" in screen)
+        self.until(lambda screen: "─ The agent wants to write `a.txt` · y allow" in screen)
         return begun
 
 
@@ -126,19 +126,20 @@ def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pa
     try:
         pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
         pane.type("please", "C-j")
-        pane.type('/tool write {"path": "a.txt", "content": "as allowed"}', "Enter")
+        lines = r"as allowed\n" * 8  # longer than the screen with its question
+        pane.type(f'/tool write {{"path": "a.txt", "content": "{lines}"}}', "Enter")
         pane.until(lambda screen: "scroll through all of it to answer with a key" in screen)
         pane.read_approval()
         pane.tmux("split-window", "-d", goclaw(*given, "restart"))
         pane.until(lambda screen: "reconnecting" in screen)
         pane.until(lambda screen: "● connected" in screen and " n  Deny" in screen)
         seen = pane.read_approval()
-        assert seen.count("May write run?") == 1, seen
+        assert seen.count("agent wants to write") == 1, seen
         assert not list(tmp_path.rglob("a.txt"))
         pane.type("y")
-        pane.until(lambda screen: "May write run?  allowed by you" in screen)
+        pane.until(lambda screen: "✓ The agent wants to write `a.txt`  allowed" in screen)
         pane.until(lambda screen: "✓ write" in screen)
-        assert [path.read_text() for path in tmp_path.rglob("a.txt")] == ["as allowed"]
+        assert [path.read_text() for path in tmp_path.rglob("a.txt")] == ["as allowed\n" * 8]
     finally:
         pane.tmux("send-keys", "C-q")
         pane.until(lambda screen: "GoClaw keeps running in the background" in screen)
