@@ -93,7 +93,7 @@ class QuestionMessages:
             await self._outbox.promise(delivery)
 
     async def show_details(self, turn: str, step: str) -> bool:
-        """Show in every message of a question what is behind "Details". False: its turn has not got to it again."""
+        """Show in every message of a question the text of "Details". False: its turn has not got to it again."""
         told = self._told.get((turn, step))
         if told is None:
             return False
@@ -230,7 +230,7 @@ def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
 
 
 def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: str = "") -> str:
-    """Return who wants what: the agent of a person (empty: of the person who runs this), or one that works for that agent."""
+    """Return who wants what: the agent of a person (empty: of who runs this), or one that works for that agent."""
     kind, _, task = agent.partition(": ")
     agent = f" {kind} ({task})" if task else f" {agent}" if agent else ""
     whose = f"{person}'s agent{agent}" if person else f"The agent{agent}"

@@ -97,7 +97,7 @@ def _split_options(words: Sequence[str]) -> tuple[list[str], dict[str, str], set
 
 
 def _pieces(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield each option with its value behind `=`, if it has one, and each word, behind an empty option."""
+    """Yield each option with its value after `=`, if it has one, and each word, after an empty option."""
     for word in words:
         dash = next((dash for dash in _DASHES if word.startswith(dash)), "")
         name, equals, value = word.removeprefix(dash).partition("=")

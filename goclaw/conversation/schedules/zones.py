@@ -1,4 +1,4 @@
-"""A person's time zone: the question for it, and what it does to the schedules that they have.
+"""A person's time zone: the question for it, and its effect on the schedules that they have.
 
 The first answer moves what was made before it, as that was meant in the person's own zone. A moment that has passed
 there is asked about. After a later change schedules stay where they are, and each is asked about once.

@@ -1,4 +1,4 @@
-"""The guard: which calls ask because of what the model has read, whatever the policy says.
+"""The guard: which calls ask because of text that the model has read, whatever the policy says.
 
 A model may obey whoever wrote what it reads. Two labels of its window decide, and no model judges: *foreign* (others
 wrote a part of it) and *private* (a part of it is nobody else's business). A call that could carry data out asks where
@@ -208,7 +208,7 @@ def host_of(address: str) -> str:
 
 
 def domain_of(address: str) -> str:
-    """Return the last two names of an address's host: whoever owns them may put any name before."""
+    """Return the last two names of an address's host: their owner may put any name before."""
     host = host_of(address)
     return host if host.replace(".", "").isdigit() else ".".join(host.split(".")[-2:])
 

@@ -27,7 +27,7 @@ _FOR_GOOD = "It cannot be undone."
 
 
 def phrase_of(spec: ToolSpec, arguments: BaseModel) -> str:
-    """Return what a call wants, to stand after "wants to"."""
+    """Return the wish of a call, to stand after "wants to"."""
     plain = f"use {in_heading(spec.name)}"
     if not spec.asks:
         return plain
