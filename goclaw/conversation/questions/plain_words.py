@@ -10,6 +10,6 @@ _ALLOW = frozenset(("allow", "allowed", "allow once", "always", "approve", "appr
 
 
 def read_as_answer(text: str) -> Literal["no", "other", ""]:
-    """Return the answer of a message to an open approval: `no`; `other` for what only reads like an answer; else empty."""
+    """Return the answer of a message to an open approval: `no`; `other` for what only reads like one; else empty."""
     said = " ".join(text.casefold().replace("’", "'").strip(" \n\t.,!").split())
     return "no" if said in _NO else "other" if said in _YES | _ALLOW else ""
