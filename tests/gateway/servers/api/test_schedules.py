@@ -30,7 +30,7 @@ async def test_a_reminder_is_added_once_comes_at_its_time_and_shows_its_run(tmp_
         assert again.said == made.said and await names(served) == ["tea"]
         assert (await served.get("/schedules/tea/runs")).said == {"runs": []}
         await pass_time(core, world, HOUR)
-        assert world.texts() == ["Drink tea."]
+        assert world.texts() == ["⏰ Reminder: Drink tea."]
         (run,) = (await served.get("/schedules/tea/runs")).said["runs"]
         assert run["state"] == "done"
 

@@ -43,7 +43,7 @@ async def test_the_person_at_an_older_client_is_asked_and_told_which_agent_wants
     world = world_of(tmp_path, RISKING, [risky(trail)], ASKING, agents=offering(PLAN))
     async with living(world) as home, home.client(mode="legacy", elicitation_callback=person.answer) as client:
         assert said(await plans(client)) == answer
-    assert len(person.asked) == 1 and "The agent planner: create_plan wants to use `risky`" in person.asked[0]
+    assert len(person.asked) == 1 and "The agent planner (create_plan) wants to use `risky`" in person.asked[0]
     assert trail.times == times
     asked = [(each.object, each.allowed) for each in home.audited if each.action == "tool.approval"]
     assert asked == [("risky", action == "accept")]
