@@ -37,7 +37,7 @@ FIRST = 5
 """The version of the first tables on Postgres."""
 
 FILE_LABELS = """
-CREATE TABLE file_labels (
+CREATE TABLE IF NOT EXISTS file_labels (
     folder VARCHAR COLLATE "C", path VARCHAR COLLATE "C", stamp VARCHAR COLLATE "C" NOT NULL, PRIMARY KEY (folder, path)
 );
 """

@@ -259,11 +259,15 @@ def _is_its_own_fault(error: Exception) -> bool:
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
-    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-    connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
-    # What is deleted is overwritten. FAST would leave whole pages as they were (measured: 0 to 7 % more CPU per turn).
-    connection.execute("PRAGMA secure_delete=ON")
-    connection.execute(f"PRAGMA query_only={'ON' if read_only else 'OFF'}")
+    try:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
+        # What is deleted is overwritten. FAST would leave whole pages as they were (measured: 0 to 7 % more CPU per turn).
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute(f"PRAGMA query_only={'ON' if read_only else 'OFF'}")
+    except sqlite3.OperationalError as error:  # a full disk has no room for the shared memory of the log
+        connection.close()
+        raise disk_error(error, path, "opened") from error
     return connection
 
 

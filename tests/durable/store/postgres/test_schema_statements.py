@@ -34,6 +34,8 @@ SETS = {
     "goclaw.conversation.schedules.rows._RUN_EXISTS": "one row",
     "goclaw.conversation.schedules.rows._LATEST_RUNS": "a mapping by job",
     "goclaw.durable.store.channel_state._LOCK": "one row",
+    "goclaw.durable.store.file_labels._OF": "a mapping by path",
+    "goclaw.durable.store.media.PICTURES": "a set of keys",
     "goclaw.durable.store.channel_state._OUTCOME": "one row",
     "goclaw.durable.store.channel_state._PREVIEWS": "a mapping by key",
     "goclaw.durable.store.channel_state._REMAINING": "one row",
