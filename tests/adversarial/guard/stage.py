@@ -241,7 +241,11 @@ def _furnish(folder: Path, setting: Setting, role: str, outside: Outside) -> Non
     work.mkdir()
     state.mkdir(mode=0o700)
     ann = {"name": "Ann"} | ({"roles": ["admin"]} if role == "admin" else {})
-    users = {f"telegram:{ANN}": ann, f"telegram:{VERA}": {"name": "Vera"}, f"telegram:{BOSS}": {"roles": ["admin"]}}
+    users = {
+        f"telegram:{ANN}": {"timezone": "UTC"} | ann,
+        f"telegram:{VERA}": {"name": "Vera", "timezone": "UTC"},
+        f"telegram:{BOSS}": {"roles": ["admin"], "timezone": "UTC"},
+    }
     (state / "users.json").write_text(json.dumps({"users": users}))
     (folder / "ticket").write_text(outside.placed(setting.ticket))
     for name, text in setting.files.items():
