@@ -262,7 +262,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     try:
         connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
         connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
-        # What is deleted is overwritten. FAST would leave whole pages as they were (measured: 0 to 7 % more CPU a turn).
+        # Deleted data are overwritten. FAST would leave whole pages as they were (measured: 0 to 7 % more CPU a turn).
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA query_only={'ON' if read_only else 'OFF'}")
     except sqlite3.OperationalError as error:  # a full disk has no room for the shared memory of the log
