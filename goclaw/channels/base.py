@@ -203,7 +203,7 @@ class ChannelPorts:
     load_blob: Callable[[str], Awaitable[bytes]]
     """Bytes of a blob by its key, for files that go out."""
     state: ChannelState
-    """What the channel keeps over restarts."""
+    """The state that the channel keeps over restarts."""
     alerts: Alerts = field(default_factory=NoAlerts)
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Gathered(StrEnum):
-    """What became of a message that is part of a group."""
+    """The outcome for a message that is part of a group."""
 
     KEPT = "gathered"
     HANDED_OVER = "known"

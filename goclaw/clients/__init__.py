@@ -1,1 +1,1 @@
-"""What people look at: the terminal client and the web page."""
+"""The programs that people look at: the terminal client and the web page."""

@@ -391,7 +391,7 @@ async def test_a_number_never_chooses_what_stands_elsewhere_on_the_screen(ann: P
     asked = {"question": "1. Read the log\n2. Mend the query\n\nMay I?", "options": ["Approve", "Keep planning"]}
     call = f"call ask_user {orjson.dumps({'questions': [asked]}).decode()}"
     shown = await ann.ask(f"{ann.name('a')} {call}")
-    assert "1. Read the log\n2. Mend the query" in shown and "\n\n• Approve\n• Keep planning\n\n" in shown
+    assert "1. Read the log\n2. Mend the query" in shown and "Approve" not in shown
     assert [button["text"] for row in ann.sent()[-1].keyboard for button in row] == asked["options"]
     assert "is ambiguous here" in await ann.ask("1")
     assert len(ann.requests) == 1, "it is still asked"

@@ -21,7 +21,7 @@ MAX_ARGUMENT = 4_000
 
 @dataclass(slots=True)
 class Progress:
-    """What a turn's view says: the text so far, and a line about its tools."""
+    """The content of a turn's view: the text so far, and a line about its tools."""
 
     text: str = ""
     starts_anew: bool = False

@@ -107,7 +107,7 @@ class Packaged:
 
 
 class PackagedSource(SettingsSource):
-    """What packages declare, as far as the sources above leave it."""
+    """The declarations of packages, as far as the sources above leave it."""
 
     def __init__(self, packaged: Packaged) -> None:
         super().__init__()

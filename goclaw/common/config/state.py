@@ -34,7 +34,7 @@ PROMPT_FILES = "prompt-files"
 MEDIA = "blobs/media"
 """The folder of pictures and files; see `store.blobs`."""
 USED_STORE = "used-store"
-"""The file that names the Postgres which the folder was used with last; there is none for SQLite."""
+"""The file that names the Postgres that the folder was used with last; SQLite has none."""
 WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
 """The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
 BACKUP_KEY = "backup.key"

@@ -279,7 +279,7 @@ Level = Annotated[
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
 Guard = Literal["ask", "deny", "off"]
-"""What the guard does (`goclaw.tools.approval.guard`)."""
+"""Modes of the guard (`goclaw.tools.approval.guard`)."""
 ToolProfile = Literal["auto", "core", "index", "all"]
 """Number of its tools that a model is shown (`toolkit.offering`)."""
 Workplace = Literal["own", "shared"]

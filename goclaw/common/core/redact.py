@@ -77,7 +77,7 @@ _pattern = re.compile("|".join(_SHAPES))
 _names = _wrapped = re.compile(r"(?!)")
 """Only known secrets, line by line."""
 _bare: tuple[bytes, ...] = ()
-"""What is known, without format characters; the longest first."""
+"""The known secrets, without format characters; the longest first."""
 _bare_secrets: tuple[str, ...] = ()
 """The same of the secrets alone, not of their disguises."""
 _bare_run = b""

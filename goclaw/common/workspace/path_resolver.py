@@ -106,7 +106,7 @@ class PathResolver:
     workspace_root: WorkspaceRoot
     notes: Notes = _NO_NOTES
     below: str = ""
-    """What stands before each path that it returns."""
+    """The beginning of each path that it returns."""
     shared: WorkspaceRoot | None = None
     """The folder that `shared/` stands for; None: that is an ordinary name."""
 

@@ -148,7 +148,7 @@ class Unattended:
     asked: bool = False
     """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
     source: SourceKind | None = None
-    """Whose words may have asked for it, besides those of its maker; None: nobody's."""
+    """The source that may have asked for it, besides its maker; None: none."""
     awaited: bool = False
     """Whether a program made it that waits for the answer: the program alone gets it, unchanged."""
 

@@ -62,7 +62,7 @@ class Question:
 
 
 DETAILS = "details"
-"""What a button says that shows an approval's details; it decides nothing."""
+"""The label of a button that shows an approval's details; it decides nothing."""
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"
 """The options of an approval. `always` is there only if a rule can be made of the call."""
 
