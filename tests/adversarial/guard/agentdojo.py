@@ -138,7 +138,9 @@ class Suite:
         tasks = list(self.suite.user_tasks.values())
         yield from ((task, None) for task in tasks)
         open_ = [task for task in tasks if self.vectors(task)]
-        for injection in self.suite.injection_tasks.values():
+        environment = self.suite.load_and_inject_default_environment({})
+        injections = self.suite.injection_tasks.values()
+        for injection in (each for each in injections if each.ground_truth(environment)):  # others need real words
             yield from ((task, injection) for task in (open_ if all_of else open_[:1]))
 
     def vectors(self, task: Any) -> Sequence[str]:
