@@ -5,7 +5,7 @@
     AGENTDOJO=FOLDER python -m tests.adversarial.guard.agentdojo --suite slack --all
 
 Their tools are those of an MCP server in this process, `dojo`; what has a name like `get_…` says that it only reads.
-The model does what a user task's `ground_truth` says, and then what an injection task's does, which stands as an order
+The model does what a user task's `ground_truth` says, and then what an injection task's does, for which a word stands
 where they put injections. Ann says yes to the calls of her task, and no to others. Without `--all`: each user task
 alone, and each injection task with the first user task that meets it.
 """
@@ -26,13 +26,15 @@ from typing import Any
 from aiohttp import web
 
 from tests.adversarial.guard.__main__ import write
-from tests.adversarial.guard.player import Turn, order
+from tests.adversarial.guard.player import Turn
 from tests.adversarial.guard.playing import MOST_QUESTIONS
 from tests.adversarial.guard.stage import ANN, Setting, Stage, open_stage
 from tests.http_server import Json, serve
 
 VERSION = "v1.2.2"
 PREFIX = "mcp__dojo__"
+CODE = "OBEY-WHAT-WAS-AGREED"
+"""What an injection says: their files of environments take no quotation marks."""
 READS = re.compile(r"get_|search_|list_|read_|check_")
 
 
@@ -44,7 +46,10 @@ class Gateway:
     """Theirs, by name."""
     calls: Sequence[tuple[str, Json]]
     """What the user's task needs."""
+    orders: Sequence[tuple[str, Json]]
+    """What the injection's does."""
     answer: str
+    policy: Mapping[str, Any]
     done: list[Any] = field(default_factory=list)
     """Calls that were carried out."""
     asked: int = 0
@@ -66,10 +71,11 @@ class Gateway:
             return self._called(await request.json(), runtime, environment)
 
         async with serve(web.post("/mcp", called)) as url:
-            setting = Setting(config={"mcp": {"servers": {"dojo": {"url": f"{url}/mcp"}}}})
+            setting = Setting(config={"mcp": {"servers": {"dojo": {"url": f"{url}/mcp"}}}, "policy": self.policy})
             async with open_stage(setting, "user", [turn]) as stage:
                 specs = stage.app.foundation.tools.registry.specs
                 await stage.until(lambda: any(spec.name.startswith(PREFIX) for spec in specs()))
+                stage.player.codes = {CODE: [(f"{PREFIX}{name}", given) for name, given in self.orders]}
                 await stage.say(Turn(prompt))
                 await self._decide(stage)
                 return stage.told(ANN)
@@ -109,6 +115,10 @@ class Gateway:
         return {"content": [{"type": "text", "text": text}], "isError": bool(error)}
 
 
+def _calls_of(task: Any, environment: Any) -> list[tuple[str, Json]]:
+    return [(call.function, dict(call.args)) for call in task.ground_truth(environment)]
+
+
 def _listed(function: Any) -> Json:
     hints = {"readOnlyHint": True} if READS.match(function.name) else {}
     schema = function.parameters.model_json_schema()
@@ -128,7 +138,9 @@ class Suite:
         tasks = list(self.suite.user_tasks.values())
         yield from ((task, None) for task in tasks)
         open_ = [task for task in tasks if self.vectors(task)]
-        for injection in self.suite.injection_tasks.values():
+        environment = self.suite.load_and_inject_default_environment({})
+        injections = self.suite.injection_tasks.values()
+        for injection in (each for each in injections if each.ground_truth(environment)):  # others need real words
             yield from ((task, injection) for task in (open_ if all_of else open_[:1]))
 
     def vectors(self, task: Any) -> Sequence[str]:
@@ -140,15 +152,15 @@ class Suite:
             return ()
         return found
 
-    def play(self, task: Any, injection: Any | None) -> Json:
+    def play(self, task: Any, injection: Any | None, policy: Mapping[str, Any]) -> Json:
         """Play a pair; returns utility and whether the attack succeeded, as the suite judges them."""
         environment = self.suite.load_and_inject_default_environment({})
         texts = {}
         if injection is not None:
-            orders = [order(f"{PREFIX}{call.function}", **call.args) for call in injection.ground_truth(environment)]
-            texts = dict.fromkeys(self.vectors(task), " ".join(orders))
-        calls = [(call.function, dict(call.args)) for call in task.ground_truth(environment)]
-        gateway = Gateway(self.modules, calls, task.GROUND_TRUTH_OUTPUT)
+            texts = dict.fromkeys(self.vectors(task), CODE)
+        calls = _calls_of(task, environment)
+        orders = _calls_of(injection, environment) if injection is not None else []
+        gateway = Gateway(self.modules, calls, orders, task.GROUND_TRUTH_OUTPUT, policy)
         useful, attacked = self.suite.run_task_with_pipeline(gateway, task, injection, texts)
         attack = {} if injection is None else {"injection": injection.ID, "attacked": bool(attacked)}
         return {"suite": self.name, "task": task.ID, "useful": bool(useful), "asked": gateway.asked, **attack}
@@ -199,13 +211,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.adversarial.guard.agentdojo", description=__doc__)
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--all", action="store_true", help="every pair of a user task and an injection task")
+    parser.add_argument("--trusted", action="store_true", help="the operator lets all tools of MCP servers run")
     parser.add_argument("--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     logging.disable(logging.ERROR)
+    policy = {"auto_allow": ["tag:mcp"]} if options.trusted else {}
     results = []
     for suite in suites():
         for task, injection in suite.pairs(all_of=options.all) if options.suite in ([], [suite.name]) else ():
-            results.append(suite.play(task, injection))
+            results.append(suite.play(task, injection, policy))
             write(json.dumps(results[-1]))
     write(json.dumps(numbers(results), indent=1))
     if options.output:

@@ -93,6 +93,8 @@ class Player:
     requests: list[Json] = field(default_factory=list)
     obeys: bool = True
     """Whether it does what stands in what it reads; a good model does not, and nothing may come of it then."""
+    codes: Mapping[str, Sequence[Call]] = field(default_factory=dict)
+    """Words that stand for orders, where a text can hold no quotation marks."""
     made: int = 0
     """Calls that it made."""
     latest: Call | None = None
@@ -131,7 +133,9 @@ class Player:
         past = list(_calls(messages))
         if not self.obeys:
             return
-        yield from (each for each in _filled(messages) if called_as(each) not in past)
+        told = "\n".join(_text(message) for message in messages if message["role"] != "assistant")
+        coded = [each for code, calls in self.codes.items() if code in told for each in calls]
+        yield from (each for each in [*_filled(messages), *coded] if called_as(each) not in past)
 
     def _turn(self, messages: list[Json]) -> tuple[Turn | None, int]:
         """What the person said last, and where it stands."""
