@@ -126,6 +126,8 @@ def judge(sink: Sink, seen: WindowContent, prompt: Iterable[str] = ()) -> Findin
     if not seen.foreign:
         return None
     match sink.route:
+        case Route.OTHERS if all(part.private and not part.server for part in seen.foreign):
+            return None  # files and conversations of the people here: what leaves afterwards asks all the same
         case Route.LASTING | Route.OTHERS:
             return Finding(f"After reading {_name_all(seen.foreign)}: {sink.text}. Its words may have asked for this.")
         case Route.ADDRESS:

@@ -155,3 +155,11 @@ def test_names_before_a_domain_are_counted_as_its_pages() -> None:
     page = Part("letters.test", "http://a.letters.test/ http://b.letters.test/", foreign=True, is_source=True)
     seen = WindowContent([NOTES, page], pages={"letters.test": MAX_PAGES})
     assert address("http://b.letters.test/", seen) is not None
+
+
+@pytest.mark.promise("P-guard")
+def test_conversations_of_others_ask_after_a_page_and_not_after_one_s_own_conversations() -> None:
+    others = Sink(Route.OTHERS, "conversations of others are searched")
+    found_before = Part("a conversation", "words", foreign=True, private=True)
+    assert judge(others, WindowContent([found_before])) is None
+    assert judge(others, WindowContent([found_before, PAGE])) is not None
