@@ -140,7 +140,7 @@ class QuestionMessages:
     ) -> list[Delivery]:
         """Return the message to the chat of the turn, and those to the other people who may answer.
 
-        `is_whole`: else nobody says yes to the text before the details were opened.
+        `is_whole`: the text shows the whole call; if not, Allow appears once the details were opened.
         """
         inbound, actor = turn.inbound, turn.inbound.actor
         name, session = f"{turn.id}:{step}", inbound.session

@@ -1,7 +1,7 @@
 """Messages that one person sends another through the bot: schedules with `to`, and the tool `message`.
 
 Each names its author and has a button that stops them. The first one is held for a day (`held_messages`) while its
-receiver is asked, in a group an admin; only between admins nobody is asked. What a receiver has decided about an author
+receiver, in a group an admin, is asked; messages between admins ask no question. A receiver's decision about an author
 is a fact of the store, so that it holds over restarts and at every gateway.
 """
 
@@ -121,10 +121,10 @@ class MessagesToOthers:
         return standing, _REFUSED.get(standing, "").format(to=_place(address))
 
     async def plan(self, author: Actor, deliveries: Sequence[Delivery]) -> Plan:
-        """Return what becomes of messages to one address.
+        """Decide what to do with messages to one address.
 
         Raises:
-            AccessDenied: the receiver takes none, or nobody there can say; too many wait for the answer.
+            AccessDenied: the receiver refuses them, cannot be asked, or has too many waiting for an answer.
         """
         address = deliveries[0].address
         pair = await self._pair(author.key, _place(address))

@@ -325,7 +325,7 @@ class Schedules:
     async def _check_policy(self, inbound: Inbound) -> None:
         """Judge a command about another chat as the agent's own message there would be judged.
 
-        To whoever may approve such a call, the command is the approval.
+        If the person may approve such a call, the command is the approval.
         """
         actor = inbound.actor
         stored = await self.facts.of_session(self.access.session_for(actor, inbound.session))

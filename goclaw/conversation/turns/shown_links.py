@@ -1,10 +1,10 @@
-"""Links in an answer that was written after reading others' words: an address that nobody wrote is shown whole.
+"""Links in an answer after foreign text: an address that the model made up is shown whole.
 
-A link can carry what the model has read to whoever made it write that, with one press on a harmless word; a picture
-does it without a press. So a link of the model's own making becomes its words with the address behind them, a picture
-the same, and a definition of one stays visible. Addresses that stand in the window are left as they are.
+A made-up link can send data to an attacker with one press on a harmless word; a picture needs no press. So a made-up
+link or picture becomes its words with the address in parentheses, and the definition of a link stays visible. Links to
+addresses that stand in the window are left unchanged.
 
-However an answer is cut into pieces, the same comes out.
+The pieces of a stream give the same text as the whole.
 """
 
 import re

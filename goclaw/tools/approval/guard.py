@@ -1,7 +1,7 @@
 """The guard: which calls ask because of text that the model has read, whatever the policy says.
 
-A model may obey whoever wrote what it reads. Two labels of its window decide, and no model judges: *foreign* (others
-wrote a part of it) and *private* (a part of it is nobody else's business). A call that could carry data out asks where
+A model may obey orders in the text that it reads. Two labels of its window decide, and no model judges: *foreign*
+(others wrote a part of it) and *private* (it holds files, notes, conversations or the like). A call that could carry data out asks where
 both are present (https://ai.meta.com/blog/practical-ai-agent-security/, "Agents Rule of Two"); a call whose effect
 stays or acts later asks where the first one is. The labels are computed from the window when such a call is made.
 """
@@ -202,7 +202,7 @@ def _letters(text: str) -> str:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address; empty where there is none."""
+    """Return the host of an address; empty where it has no host."""
     try:
         return URL(address).host or ""
     except ValueError:
@@ -255,7 +255,7 @@ def _as_sent(address: str) -> str:
 
 
 def describe(seen: WindowContent) -> tuple[str, str]:
-    """Return the sources of others' words and of private text in a window, for people; empty: there is none."""
+    """Return the sources of others' words and of private text in a window, for people; empty for no such text."""
     return _name_all(seen.foreign), _name_all(seen.private)
 
 

@@ -1,4 +1,4 @@
-"""What an archive would run, reach or allow here: all of it stays off until somebody says that the archive is trusted.
+"""The parts of an archive that would run, reach or allow something here. They stay off until a person trusts them.
 
 `list_risks` finds what is in the unpacked archive and not here already; `withhold` takes out what is not trusted,
 before anything of the archive is read as a configuration. Nothing of an archive is imported or started here. An archive
@@ -68,7 +68,7 @@ _KEEP_KEY = insert_into(daemon_facts, "name", "value")
 
 
 def read_key(state_dir: Path, *, make: bool = False) -> bytes:
-    """Return the key of this installation's seals, which is in no backup; empty: there is none.
+    """Return the key of this installation's seals, which is in no backup; empty where none was made.
 
     Raises:
         OSError: it cannot be read, or made.
