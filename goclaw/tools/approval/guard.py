@@ -1,9 +1,9 @@
 """The guard: which calls ask because of text that the model has read, whatever the policy says.
 
 A model may obey orders in the text that it reads. Two labels of its window decide, and no model judges: *foreign*
-(others wrote a part of it) and *private* (it holds files, notes, conversations or the like). A call that could carry data out asks where
-both are present (https://ai.meta.com/blog/practical-ai-agent-security/, "Agents Rule of Two"); a call whose effect
-stays or acts later asks where the first one is. The labels are computed from the window when such a call is made.
+(others wrote a part of it) and *private* (it holds files, notes, conversations or the like). A call that could carry
+data out asks where both are present (https://ai.meta.com/blog/practical-ai-agent-security/, "Agents Rule of Two"); a
+call whose effect stays or acts later asks where the first one is. The labels are computed when such a call is made.
 """
 
 import re
