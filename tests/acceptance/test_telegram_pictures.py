@@ -74,7 +74,9 @@ async def test_a_photo_that_the_model_sees_is_a_file_that_can_be_sent_on(
     await telegram.world.say(f"m2 call message {orjson.dumps(sends).decode()}", user=ANN)
     asked = (await telegram.wait_sent(ANN, 2))[-1]
     await telegram.world.press(ANN, asked.message_id, asked.keyboard[0][0]["callback_data"], user=ANN)
-    (sent,) = await telegram.wait_sent(BEA)
-    assert sent.file == PHOTO
+    (question,) = await telegram.wait_sent(BEA)
+    assert question.text == "Ann wants to send you messages through me. Allow?"
+    await telegram.world.press(BEA, question.message_id, question.keyboard[0][0]["callback_data"], user=BEA)
+    assert (await telegram.wait_sent(BEA, 2))[-1].file == PHOTO
     await telegram.wait_sent(ANN, 3)
     assert await home.stop() == 0

@@ -39,13 +39,13 @@ async def offered(home: Installation, key: str, begun: str) -> list[str]:
 
 @pytest.mark.promise("P-workspaces-per-person")
 async def test_what_one_person_sends_and_notes_is_theirs_and_found_by_no_other(ann: Person, bob: Person) -> None:
+    kept = {"key": "pin", "value": "swordfish"}
+    await ann.ask(f'{ann.name("b")} call write {{"path": "memory/fish.md", "content": "the swordfish is mine"}}')
+    await ann.ask(f"{ann.name('c')} call memory_write {str(kept).replace(chr(39), chr(34))}")
     await ann.say(f"{ann.name('a')} plain", document=b"the swordfish", file_name="plan.txt", mime="text/plain")
     await eventually(lambda: ann.texts()[-1:] == [ann.answer("a")])
     assert (folder_of(ann) / "inbox/plan.txt").read_bytes() == b"the swordfish"
     assert not (ann.daemon.home.workspace / "inbox").exists()
-    kept = {"key": "pin", "value": "swordfish"}
-    await ann.ask(f'{ann.name("b")} call write {{"path": "memory/fish.md", "content": "the swordfish is mine"}}')
-    await ann.ask(f"{ann.name('c')} call memory_write {str(kept).replace(chr(39), chr(34))}")
     assert "memory/fish.md" in await ann.ask(f"{ann.name('d')} note mine")
     ways = [
         "note swordfish mine", 'call memory_read {"key": "pin"}', "run cat ../*/inbox/plan.txt; ls ..",

@@ -49,7 +49,8 @@ def test_numbers_beyond_the_machine_and_of_the_wrong_kind_are_named(target: Targ
 def test_names_of_tools_are_only_ever_names(target: Target) -> None:
     names = ["", "READ", "read ", "read\0", "../read", "__class__", "\u0433ead", "{name}", "%s"]
     errors = target.errors(*({"tool": name, "input": {}} for name in names))
-    assert errors == [f"unknown tool: {name}" for name in names]
+    # No text with a zero byte leaves a tool: a store on Postgres could not keep it.
+    assert errors == [f"unknown tool: {name}".replace("\0", "") for name in names]
     assert len(target.errors({"tool": "A" * MEGABYTE, "input": {}})[0]) < 300
 
 

@@ -116,8 +116,9 @@ class Way(ABC):
         """All that was seen of what goes on, in order."""
 
     def there(self) -> Sequence[str]:
-        """What arrived in the other chat."""
-        return [heard.delivery.text for heard in self.room.all if heard.delivery.address.chat == self.other[1]]
+        """What arrived in the other chat, a line each."""
+        arrived = [heard.delivery.text for heard in self.room.all if heard.delivery.address.chat == self.other[1]]
+        return [" ".join(text.replace("**", "").split()) for text in arrived]
 
     @abstractmethod
     def close_chat(self) -> None:
@@ -253,7 +254,7 @@ class TelegramWay(Way):
         return "\n".join(draft.get("text", "") for draft in self.telegram.called("sendMessageDraft"))
 
     def there(self) -> Sequence[str]:
-        return [sent.text for sent in self.telegram.sent(9)]
+        return [" ".join(sent.text.split()) for sent in self.telegram.sent(9)]
 
     def close_chat(self) -> None:
         self.telegram.fail("sendMessage", status=400, description="Bad Request: there is no such chat", times=1)
@@ -366,7 +367,7 @@ class Scene:
         self.way = way
         self._settings = settings
         self.app: App
-        (way.state / "users.json").write_text(json.dumps({"users": {way.key: {"name": "Ann"}}}))
+        (way.state / "users.json").write_text(json.dumps({"users": {way.key: {"name": "Ann", "roles": ["admin"]}}}))
         self._script = way.folder / "script.json"
         self._script.write_text(json.dumps({"answers": list(answers), "rest": {"text": "Done."}}))
 

@@ -112,7 +112,7 @@ async def test_another_chat_is_written_to_once_somebody_has_agreed(way: Way) -> 
         assert way.there() == []
         await way.choose("wants to send this to", "Allow once")
         await scene.answered()
-        assert way.there() == ["good morning"]
+        assert way.there() == ["From Ann: good morning"]
         assert (await scene.results())[0].startswith(f"sent to {channel}:{chat}, message id ")
 
 
@@ -147,12 +147,12 @@ async def test_a_call_runs_when_it_is_approved(any_way: Way) -> None:
         await any_way.choose("hello button", "Allow once")
         await scene.answered()
         await eventually(lambda: marked(any_way, "✓") == 1)
-        assert any_way.there() == ["hello button"]
+        assert any_way.there() == ["From Ann: hello button"]
         await any_way.say("words")
         await any_way.say(f"/approve {await any_way.asked('hello words')}")
         await scene.answered(2)
         await eventually(lambda: marked(any_way, "✓") == 2)
-        assert any_way.there() == ["hello button", "hello words"]
+        assert any_way.there() == ["From Ann: hello button", "From Ann: hello words"]
 
 
 @pytest.mark.promise("P-approval")

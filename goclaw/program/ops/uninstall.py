@@ -35,7 +35,8 @@ COMPLETION_MARK = "_GOCLAW_COMPLETE"
 OURS = (
     *("goclaw.lock", "goclaw.sock", "goclaw.db*", "memory.db*", "registry.db*", "*.json", "*.json.new", "*.jsonl"),
     *("config.yaml", "secrets", "logs", "audit", "blobs", "notes", "prompt-files", "locks"),
-    *("workspace", "people", "models", "plugins", "embeddings", "unpacked*", "restore.journal"),
+    *("workspace", "people", "models", "plugins", "embeddings", "unpacked*"),
+    *("restore.journal", "backup.key*", "not-restored-*"),
     *("upgrade.*", "upgrade-snapshot*", "trial", "*.before-restore-*", "*.restoring-*", ".goclaw-*", "goclaw-*.sock"),
 )
 """Entries of a state folder that GoClaw makes."""
