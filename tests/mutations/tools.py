@@ -85,7 +85,6 @@ BUGS: list[Bug] = [
         "        if self.is_binary:\n",
         "        if False:\n",
         "tests/tools/builtin/test_exec.py::test_a_long_output_that_is_no_text_is_not_offered_to_read",
-        "tests/tools/toolkit/test_dispatcher.py::test_a_long_result_that_is_no_text_is_not_offered_to_read",
     ),
     bug(
         "Latin-1 is read as UTF-8 with holes",
