@@ -238,7 +238,7 @@ class Questions:
         item = self._open.get(question_id)
         if item is None:
             return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
-        options = (*item.question.options, DETAILS)
+        options = (*item.question.options, *([DETAILS] if item.question.kind == "approval" else []))
         return await self.decide(actor, question_id, options[index]) if 0 <= index < len(options) else NO_QUESTION
 
     async def decline(self, actor: Actor, question_id: str) -> Acceptance:
