@@ -57,6 +57,7 @@ def copy(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
     (copy / "goclaw" / "tools" / "builtin" / "reading_time.py").write_text(TOOL)
     catalogue = copy / "goclaw" / "common" / "core" / "catalog.py"
