@@ -57,6 +57,7 @@ from goclaw.durable.store.reading import TranscriptReader
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.intake.commands.base import COMMAND, Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.intake.own_status import own_lines
 from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
 from goclaw.tools.approval.sentences import fenced
 
@@ -285,13 +286,17 @@ class Gateway:
         return self.ports.access.authorize(actor, "command.admin", "status").allowed
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
+        is_admin, in_group = self.oversees(actor), self.ports.access.is_group(session)
         details = await self.ports.reports.details(session)
-        if not self.oversees(actor):
+        if not is_admin:
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
         status = await self._owners.status(session, details, actor)
+        own = None
+        if not is_admin:
+            own = await own_lines(self.ports, status, await self.now(session), actor, in_group=in_group)
         health = self.ports.sessions.compactor.health
-        return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
+        return status.numbers(health) | {"text": status.text(health, self.ports.clock, own, in_group=in_group)}
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return memory's entries, or its state.

@@ -31,6 +31,7 @@ from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_selection import AgentSelector
+from goclaw.conversation.turns.costs import Costs
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.approvals import ApprovalRules
@@ -71,6 +72,7 @@ class SessionServices(Protocol):
     agents_for: AgentSelector
     compactor: Compactor
     contexts: Contexts
+    costs: Costs
     file_labels: FileLabels
     forgetter: Forgetter
     inspection: SessionInspection
