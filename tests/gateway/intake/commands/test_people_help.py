@@ -82,11 +82,16 @@ async def test_start_greets_and_points_to_help(tmp_path: Path, name: str, greeti
     assert text.startswith(greeting) and "/help" in text
 
 
-async def test_whoami_shows_key_session_and_rights(tmp_path: Path) -> None:
-    world = World(tmp_path, users=[User("telegram:5", session="team")])
+async def test_whoami_begins_with_the_name_and_shows_the_session_to_admins(tmp_path: Path) -> None:
+    users = [User("telegram:5", session="team"), User("telegram:7", name="Ben", roles=frozenset({"admin"}))]
+    world = World(tmp_path, users=[*users, User("telegram:8")])
     async with world.running() as core:
-        text = await core.command("/whoami", actor=ANNA, session="telegram:5")
-    assert text == "You are telegram:5.\nSession: team\nRole: user"
+        anna = await core.command("/whoami", actor=ANNA, session="telegram:5")
+        ben = await core.command("/whoami", actor=Actor("telegram:7", "telegram", name="benny"), session="telegram:7")
+        nameless = await core.command("/whoami", actor=Actor("telegram:8", "telegram"), session="telegram:8")
+    assert anna == "You are Anna (telegram:5).\nRole: user"
+    assert ben == "You are Ben (telegram:7).\nSession: telegram:7\nRole: admin", "as an admin calls him"
+    assert nameless == "You are telegram:8.\nRole: user"
 
 
 async def test_tool_runs_a_real_tool_on_the_demo_model(tmp_path: Path) -> None:
