@@ -210,14 +210,16 @@ class Gateway:
         return session
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        # Of all people who have the same roles one is asked for.
+        alike = {user.roles: Actor(user.key, LOCAL) for user in self.ports.schedules.users.all()}
+        people = [actor] if actor else [*alike.values()]
         own = [
             CommandInfo(command.name, command.summary)
             for command in self.known.values()
-            # The menu for all users does not list servers.
-            if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
+            if people and all(self._is_shown(each, command) for each in people)
         ]
         if actor is None:
-            return own
+            return [info for info in own if not info.name.startswith(MCP)]  # a menu for everybody lists no servers
         leading = self.ports.sessions.agents_for.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
@@ -379,7 +381,7 @@ class Gateway:
 
     def _is_shown(self, actor: Actor, command: Command) -> bool:
         is_theirs = not command.for_admins or self.ports.access.authorize(actor, "command.admin", command.name).allowed
-        return is_theirs and self._may(actor, command.name)
+        return is_theirs and self._may(actor, command.name) and command.serves(self.ports, actor)
 
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
         decision = self.ports.access.authorize(inbound.actor, "command.run", name)

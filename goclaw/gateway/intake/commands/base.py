@@ -48,7 +48,7 @@ class CommandGateway(Protocol):
     """The gateway as commands see it."""
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
-        """Return the commands that an actor may use."""
+        """Return the commands that an actor may use, and that do something for them."""
 
     async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
         """Return the sessions that an actor may read, the latest first."""
@@ -165,6 +165,11 @@ class Reply:
     """Reason that the command does not count as an answer to a question; None: it counts, or it is no answer."""
 
 
+def serves_everybody(ports: CommandPorts, actor: Actor) -> bool:
+    """Whether a command does something for a person, where it does for everybody."""
+    return True
+
+
 @record
 class Command:
     """A line of the catalogue."""
@@ -177,3 +182,5 @@ class Command:
     """Whether it is shown to admins alone, and refused to others."""
     anywhere: bool = False
     """Whether it neither reads nor changes its session's state in memory: any of several processes may run it."""
+    serves: Callable[[CommandPorts, Actor], bool] = serves_everybody
+    """Whether it does something for a person; a command that does not runs, but no menu and no /help has it."""

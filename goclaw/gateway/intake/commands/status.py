@@ -31,9 +31,8 @@ REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old 
 async def _status(context: CommandContext) -> Reply:
     ports, actor, session = context.ports, context.actor, context.session
     in_group = context.inbound.address.reply_to is not None or ports.access.is_group(session)
-    details = (await ports.reports.details(session)).without_calm()
-    if not in_group:
-        details = details.with_schedules(await overview(ports.schedules, actor))
+    due = await overview(ports.schedules, actor)
+    details = (await ports.reports.details(session)).without_calm().with_schedules(due)
     status = await ports.sessions.inspection.status(session, details, actor)
     own = None
     if not ports.access.authorize(actor, "command.admin", "status").allowed:
@@ -114,5 +113,9 @@ async def _memory(context: CommandContext) -> Reply:
 STATUS = Command("status", "Show session status and compaction health", _status)
 USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
 MEMORY = Command(
-    "memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory, anywhere=True
+    "memory",
+    "Show the state of memory; /memory reindex rebuilds its index (admins)",
+    _memory,
+    anywhere=True,
+    serves=lambda ports, actor: ports.environment.config.memory.enabled,
 )
