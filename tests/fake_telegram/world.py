@@ -232,7 +232,7 @@ class World:
     def menu(self, person: int) -> list[str]:
         """The commands in the menu that a person sees in the private chat with the bot."""
         own = self.commands.get(scope_of({"type": "chat", "chat_id": person}))
-        return [each["command"] for each in own or self.commands.get(scope_of({"type": "default"}), ())]
+        return [each["command"] for each in own or self.commands.get(scope_of({"type": "default"}), [])]
 
     def meet(self, chat: int) -> None:
         """Make a chat known without a message: the bot may write there."""

@@ -44,8 +44,7 @@ def _find_work(ports: CommandPorts, status: SessionStatus, now: SessionNow) -> I
         yield PAUSED
     elif now.turn:
         yield f"working on an answer for {span(ports.clock.now() - now.since)}"
-    yield from (f"{words} at work" for words in _count(len(status.agents), "agent"))
-    tasks = ports.environment.tasks.count(status.session)
+    tasks = ports.environment.tasks.count(status.session)  # agents in the background are among them
     yield from (f"{words} in the background" for words in _count(tasks, "task"))
 
 

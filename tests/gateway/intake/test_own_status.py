@@ -11,6 +11,7 @@ from goclaw.common.core.messages import ToolCall
 from goclaw.conversation.turns.status import Details
 from goclaw.durable.store.spending import Spending
 from goclaw.tools.builtin.ask_user import ask_user
+from goclaw.tools.execution.tasks.base import Job, JobEnd, Owner
 from tests.conversation.schedules.jobs import hourly
 from tests.harness import OWNER, PATIENCE, Answer, Core, World, before_the_next_look
 
@@ -73,6 +74,19 @@ async def test_a_turn_that_runs_and_the_messages_behind_it_are_counted(tmp_path:
         assert now == "  Now: working on an answer for 2 min" and waiting == "  Waiting: 1 message"
         await core.command("/pause", actor=ANNA, session=ANNA.key, chat="anna")
         assert (await blocks(core))[0][2] == "  Now: paused; /resume continues it, /stop ends it"
+
+
+async def test_a_task_in_the_background_is_counted_where_it_belongs(tmp_path: Path) -> None:
+    async def run() -> JobEnd:
+        await asyncio.Event().wait()
+        return JobEnd("never")
+
+    async with world_of(tmp_path).running() as core:
+        tasks = core.sessions.ports.environment.tasks
+        for session in (ANNA.key, CHIEF.key):
+            owner, address = Owner(session, session), Address("memory", "anna")
+            await tasks.start_job(Job(owner, address, "a job", run, lambda: None, 60.0))
+        assert (await blocks(core))[0][2] == "  Now: 1 task in the background"
 
 
 async def test_an_open_question_waits(tmp_path: Path) -> None:
