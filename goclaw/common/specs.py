@@ -113,6 +113,11 @@ class ToolSpec:
     """Template over the arguments: what people see while it runs."""
     asks: str = ""
     """Template over the arguments: what a call wants, to stand after "wants to" (`approval.sentences`)."""
+    does: str = ""
+    """What a person can have done with it, to stand after "I can": `write files`. A verb, then what it is done to.
+
+    Empty: it is named by the server or plugin that it comes from (`toolkit.effective_rights`).
+    """
     result_hint: str = ""
     """Template over the result's fields (`value` of a plain one) and the arguments, as `args`: what they see after."""
     reminder: str = ""

@@ -203,6 +203,15 @@ class Costs:
             parts.append(f"up to {' and '.join(most)} more for running requests")
         return [("Today", ", ".join(parts))]
 
+    async def today_in_words(self, person: str) -> str:
+        """Describe what a person has spent today, and of how much where there is a limit: for that person."""
+        for _, words in await self.lines(person):
+            return words
+        spent = await self.today(person)
+        if spent.requests == 0:
+            return "nothing spent"
+        return "cost unknown" if spent.unpriced == spent.requests else f"{dollars(spent.cost)}{_price_note_of(spent)}"
+
     def _daily(self, person: str) -> tuple[Cap | None, Cap | None]:
         """Return a person's daily caps: tokens and dollars."""
         budget = self.access.daily_budget(person)

@@ -107,6 +107,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     access=lambda arguments, ctx: ResourceUse(category="shell", orders=(f"ssh {arguments.host}",)),
     asks="run {{ command or 'this command' }} on {{ host }}",
+    does="run commands on other computers",
     call_hint="On {{ host }}: {{ command | truncate(100) }}",
     result_hint="Ran {{ args.command | truncate(70) }} on {{ host }}: exit code {{ exit_code }}",
     examples=(Example("How full its disk is", {"host": "web1", "command": "df -h /"}, "exit code: 0"),),

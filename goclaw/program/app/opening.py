@@ -214,6 +214,7 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         begun,
         owned.processes,
         file_writer(foundation.config),
+        foundation.users,
     )
 
 

@@ -156,6 +156,7 @@ class Done(Result):
         "{{ action ~ {'send':' this to','react':' in'}.get(action,' a message in') }} "
         "{{ chat_id or 'this chat' }}{{ channel and ' on ' ~ channel }}"
     ),
+    does="send messages",
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
     result_hint="{% if action == 'send' %}{{ 'waits for a yes from' if held else 'sent to' }} "
     "{{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",

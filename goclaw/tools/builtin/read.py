@@ -87,6 +87,7 @@ class _Notebook:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="read {{ path or 'a file' }}",
+    does="read files",
     call_hint="Reading {{ path }}",
     result_hint="Read {{ path }}{% if kind == 'text' %}, {{ returned }}{% if total %} of {{ total }}{% endif %} lines"
     "{% endif %}",

@@ -60,6 +60,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=("schedules",)),
     asks="{{ action }} a {% if task %}task for later{% else %}reminder{% endif %}{% if name %}, {{ name }}{% endif %}",
+    does="set reminders",
     call_hint="Schedules: {{ action }}{% if name %} {{ name }}{% endif %}",
     result_hint="{{ answer | truncate(120) }}",
     examples=(

@@ -54,6 +54,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Write a file", read_only=False, destructive=True, idempotent=True, open_world=False),
     access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     asks="write {{ path or 'a file' }}",
+    does="write files",
     call_hint="Writing {{ path }}",
     result_hint="{{ 'Created' if created else 'Replaced' }} {{ path }}, {{ size }} bytes",
     examples=(

@@ -13,7 +13,7 @@ from goclaw.llm.scripted import text_of
 from goclaw.tools.builtin.agent import agent
 from tests.conversation.sessions.agents import asks_for, handing, says, until
 from tests.conversation.sessions.approving import ANNA, BOB, CHEF, GUEST, PEOPLE, reconfigure
-from tests.harness import Answer, Core, World
+from tests.harness import OWNER, Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting
 
@@ -96,7 +96,7 @@ async def test_agent_chooses_for_the_session_and_the_choice_survives_a_restart(t
     async with world.running() as core:
         await said(core, ANNA)
         assert "Agent: cook (set by /agent)" in await core.command("/status", actor=anna, session=ANNA)
-        assert "A turn: at most 1 tool calls" in await core.command("/status", actor=anna, session=ANNA)
+        assert "A turn: at most 1 tool calls" in (await core.gateway.status(ANNA, OWNER))["text"]
         assert "clerk answers here (by agents.routes)" in await core.command("/agent default", actor=anna, session=ANNA)
         await said(core, ANNA)
     assert [who(world, at) for at in (0, 1, 2)] == ["main.", "the cook.", "the clerk."]

@@ -81,6 +81,7 @@ async def test_a_file_in_the_state_folder_comes_changes_and_goes(state: Path) ->
         path = put(state / "tools" / "garden.py", TOOL.format(name="garden", says="one"))
         await until(sources, ["garden"])
         assert sources.origin("garden") == f"plugin file {path}"
+        assert sources.plugin("garden") == "garden"
         assert await says(sources, "garden") == "one"
         before = next(tool for tool in sources.tools() if tool.spec.name == "garden")
         put(path, TOOL.format(name="garden", says="two") + TOOL.format(name="second", says="2"))
