@@ -64,7 +64,7 @@ class MediaAsked(Request):
 
 
 @contextmanager
-def _count_upload(owner: str) -> Iterator[None]:
+def count_upload(owner: str) -> Iterator[None]:
     """Count an upload until the block ends; raises Problem (429) if there are too many."""
     if _UPLOADS[owner] >= AT_ONCE or _UPLOADS.total() >= AT_ONCE_IN_ALL:
         words = "other uploads are running; wait for them to end"
@@ -84,7 +84,7 @@ async def upload_file(call: Call, asked: UploadAsked) -> Uploaded:
     """
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
-    with _count_upload(call.actor.key):
+    with count_upload(call.actor.key):
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")
