@@ -6,6 +6,7 @@ copied when the answer is recorded: so it is sent once, and is later what it was
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from urllib.parse import unquote
 
 from goclaw.common.core.messages import NAMED, Artifact
@@ -19,13 +20,14 @@ from goclaw.tools.toolkit.scope import CallScope
 
 MAX_FILES = 5
 """Files of one answer: more would flood a chat."""
-MAX_PATH = 1_000
-MAX_TEXT = 200_000
-"""Characters of an answer that are searched."""
+MAX_PATH = 500
+MAX_TEXT, MAX_LINKS = 200_000, 200
+"""Characters of an answer that are searched, and links that are looked at: the search runs in the event loop."""
 LINK = "]("
 """Every link has it: a text without it names no file."""
 READ = "read"
 """The tool whose rights decide."""
+_MARKS = re.compile("`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 _OF_FILES = re.compile(r"(?:file|sandbox):(?://(?=/))?", re.IGNORECASE)
@@ -83,17 +85,25 @@ class NamedFiles:
 
 
 def paths_in(text: str) -> Iterator[str]:
-    """Yield the paths that links and pictures of a Markdown text lead to; those in code are none. Linear in the text.
+    """Yield the paths that the first links and pictures of a Markdown text lead to; those in code are none.
 
     Whether they exist, and lie in the workspace, is not looked at.
     """
+    for line, at in islice(_links_in(text), MAX_LINKS):
+        if path := _path_at(line, at):
+            yield path
+
+
+def _links_in(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each link outside code as its line and where its address begins there."""
     for line in _lines_outside_fences(text):
-        at = line.find(LINK)
+        opened, done, at = 0, 0, line.find(LINK)  # `opened`: marks that the code began with which is not closed
         while at >= 0:
-            # An odd number of marks before it: it is code. A mark that closes nothing hides a link at worst.
-            if line.count("`", 0, at) % 2 == 0 and (path := _path_at(line, at + len(LINK))):
-                yield path
-            at = line.find(LINK, at + len(LINK))
+            for marks in _MARKS.findall(line, done, at):
+                opened = 0 if opened == len(marks) else opened or len(marks)
+            if not opened:
+                yield line, at + len(LINK)
+            done, at = at, line.find(LINK, at + len(LINK))
 
 
 def _lines_outside_fences(text: str) -> Iterator[str]:
@@ -111,13 +121,13 @@ def _lines_outside_fences(text: str) -> Iterator[str]:
 
 def _path_at(line: str, start: int) -> str:
     """Return the path of the link whose address begins there; empty: it leads elsewhere."""
-    rest = line[start : start + 2 * MAX_PATH].lstrip()
+    rest = line[start : start + MAX_PATH].lstrip()
     target = rest[1:].partition(">")[0] if rest.startswith("<") else _until_closed(rest)
     target = _OF_FILES.sub("", target, count=1) if _OF_FILES.match(target) else target
     if _SCHEME.match(target):
         return ""
     path = unquote(target.partition("#")[0])
-    return path if len(path) <= MAX_PATH and path.isprintable() else ""
+    return path if path.isprintable() else ""
 
 
 def _until_closed(text: str) -> str:

@@ -75,7 +75,7 @@ def test_what_the_agent_sends_stands_in_the_conversation_without_a_press(browser
         assert here.ran() == []
 
 
-@pytest.mark.promise("P-files-page")
+@pytest.mark.promise("P-files-given")
 def test_files_are_added_found_downloaded_and_deleted(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here:
         here.sign_in(daemon.token(ANN))
@@ -101,7 +101,7 @@ def test_files_are_added_found_downloaded_and_deleted(browser: Browser, daemon: 
         assert here.ran() == []
 
 
-@pytest.mark.promise("P-files-page")
+@pytest.mark.promise("P-files-given")
 def test_who_may_only_read_is_offered_no_change(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(BOB))
