@@ -288,8 +288,9 @@ async def test_a_file_that_the_answer_names_comes_with_it_once(any_way: Way) -> 
         assert [content for _, content in any_way.files()] == [b"Kiel\n", PICTURE]
         if any_way.has_chat:
             await any_way.say("both")
-            await scene.answered(2)
-            await eventually(lambda: any("of them" in line for line in any_way.shown()))
+            await any_way.until("of them")
+            await any_way.say("end")  # behind all that the turn before sends
+            await any_way.until("Done.")
             assert [name for name, _ in any_way.files()][2:] == ["boats.csv"]
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from goclaw.common.core.messages import NAMED, Artifact
 from goclaw.common.core.records import record
 from goclaw.conversation.turns.turn_context import SessionPorts
-from goclaw.errors import DiskError, HookFailed, ToolError
+from goclaw.errors import HookFailed, StateError, ToolError
 from goclaw.tools.approval.policy import decide
 from goclaw.tools.hooks.base import HookEvent
 from goclaw.tools.toolkit.attached_files import store_file
@@ -58,7 +58,7 @@ class NamedFiles:
             if (await workspace.stat(path)).is_folder or not await self._may_read(path):
                 return None
             return await store_file(workspace, environment.blobs, path, NAMED)
-        except (ToolError, DiskError):
+        except (ToolError, StateError):
             return None  # many links name no file, and the answer itself is there
 
     async def _may_read(self, path: str) -> bool:
