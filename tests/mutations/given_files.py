@@ -6,7 +6,7 @@ _NAMED = "goclaw/conversation/turns/named_files.py"
 _NAMED_TESTS = "tests/conversation/turns/test_named_files.py"
 _FOLDERS = "goclaw/gateway/servers/api/folders.py"
 _FOLDER_TESTS = "tests/gateway/servers/api/test_folders.py"
-_LINKS = "tests/gateway/servers/openai/test_files.py"
+_LINKS = "tests/gateway/servers/openai/test_reading_files.py"
 
 BUGS: list[Bug] = [
     bug(

@@ -215,19 +215,17 @@ async def message(
     """
     address = _destination(ctx, action, channel, chat_id)
     file = await store_file(ctx.workspace, ctx.blobs, media_path, SENT) if media_path else None
-    receipt = await ctx.deliver(
-        Delivery(
-            id=f"{ctx.turn}:{ctx.step}",
-            address=address,
-            text=text,
-            action=action,
-            message_id=message_id or None,
-            emoji=emoji or None,
-            media=file.blob if file else None,
-            media_name=PurePosixPath(file.name).name if file else "",
-        ),
-        file,
+    delivery = Delivery(
+        id=f"{ctx.turn}:{ctx.step}",
+        address=address,
+        text=text,
+        action=action,
+        message_id=message_id or None,
+        emoji=emoji or None,
+        media=file.blob if file else None,
+        media_name=PurePosixPath(media_path).name,
     )
+    receipt = await ctx.deliver(delivery, file)
     return Done(
         action=action,
         channel=address.channel,
