@@ -118,7 +118,7 @@ async def test_another_chat_is_written_to_once_somebody_has_agreed(way: Way) -> 
 
 async def test_a_refusal_is_told_to_the_model_in_words(way: Way) -> None:
     # Where nothing can be refused, no message can be changed either.
-    given = {"action": "send"} if way.has_chat else {"action": "edit", "message_id": "1"}
+    given: Json = {"action": "send"} if way.has_chat else {"action": "edit", "message_id": "1"}
     async with opened(way, when("go", call("message", text="hello", **given))) as scene, scene.daemon():
         way.close_chat()
         await way.say("go")

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -47,7 +48,7 @@ async def names(served: Service, path: str = ".", user: str = ANN.key) -> list[s
     return [entry["path"] for entry in found.said["entries"]]
 
 
-def filled(folder: Path, *answers: Answer, **options: object) -> World:
+def filled(folder: Path, *answers: Answer, **options: Any) -> World:
     world = world_with(folder, *answers, **options)
     (world.root / "out").mkdir()
     (world.root / "out" / "sales.csv").write_bytes(b"May,3\n")

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def link_in(text: str) -> str:
 
 @pytest.mark.parametrize("session", ["", ANN.key])
 async def test_a_file_that_the_answer_names_is_a_link_for_its_user_alone(tmp_path: Path, session: str) -> None:
-    headers = {"X_GoClaw_Session": session} if session else {}
+    headers: dict[str, Any] = {"X_GoClaw_Session": session} if session else {}
     world = made(tmp_path, NAMING, NAMING)
     async with world.running() as core, service(world, core) as served:
         whole = content(await served.ask("go", Idempotency_Key="1", **headers))
