@@ -37,7 +37,7 @@ from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
-from goclaw.conversation.turns.answers import is_for_another
+from goclaw.conversation.turns.answers import is_apart, is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.named_files import NamedFiles
 from goclaw.conversation.turns.shown_links import ShownLinks
@@ -369,13 +369,9 @@ class AgentServices(TurnServices):
         return await others.deliver(inbound.actor, self.scope.address, replace(delivery, text=shown), outbox)
 
     async def show(self, delivery: Delivery) -> str:
-        if is_for_another(self.agent_run.turn.inbound):
-            raise ToolError("this is for another person, who gets your answer and nothing else")
-        if not self.is_main or self.agent_run.root.caller:
-            raise ToolError(
-                "only the agent that talks to the person can send here: put the text or the path of the "
-                "file in your result"
-            )
+        inbound = self.agent_run.turn.inbound
+        if is_for_another(inbound) or not self.is_main or self.agent_run.root.caller or is_apart(inbound):
+            raise ToolError("nobody reads along here: put the text, or a link to the file, in your answer")
         return ShownLinks(self.must_show).whole(delivery.text)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:

@@ -8,15 +8,27 @@ import pytest
 
 from goclaw.channels.memory import HERE as ME
 from goclaw.common.auth.users import User
-from goclaw.common.core.events import Address, Delivery, Inbound, Unattended
-from goclaw.common.core.messages import NAMED, AssistantMessage
+from goclaw.common.core.events import (
+    LOCAL,
+    Address,
+    Delivery,
+    Inbound,
+    MessageStored,
+    Unattended,
+    session_of_agent,
+)
+from goclaw.common.core.messages import NAMED, AssistantMessage, ToolCall, ToolResult
 from goclaw.conversation.turns.named_files import MAX_FILES, MAX_TEXT, paths_in
-from goclaw.llm.scripted import Answer
+from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.tools.builtin.agent import agent
+from goclaw.tools.builtin.message import message
 from goclaw.tools.builtin.read import read
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.tools.toolkit.attached_files import MAX_FILE
+from goclaw.tools.toolkit.sources import BUILT_IN, Named, Sources
 from tests.harness import Core, World
 from tests.kills import recorded
+from tests.parts import GivenModels, Tools
 from tests.tables import table
 
 pytestmark = pytest.mark.promise("P-files-given")
@@ -151,6 +163,39 @@ async def test_no_file_goes_to_another_person_with_a_result(tmp_path: Path) -> N
         await core.settled()
         assert await named(core) == []
     assert files(world) == []
+
+
+async def test_a_schedule_of_a_local_conversation_gives_its_files_where_its_result_is_said(tmp_path: Path) -> None:
+    sends = ToolCall("c1", "message", {"action": "send", "media_path": "sales.csv"})
+    world = world_of(tmp_path)
+    world.script = ScriptedModel([Answer("", calls=(sends,), when="go"), Answer(TABLE)], clock=world.clock)
+    world.models, world.tools = GivenModels(world.script), Tools([read, message])
+    world.sources = Sources([Named(BUILT_IN, world.tools)])
+    session = session_of_agent(HERE, "report-1")
+    async with world.running() as core:
+        inbound = Inbound("t1", ME, session, "go", Address(LOCAL, HERE), 0.0, unattended=Unattended(0, "report"))
+        await core.engine.submit(inbound)
+        await core.settled()
+        [told] = [each for each in await core.messages(session) if isinstance(each, ToolResult)]
+        assert "nobody reads along here" in told.content and told.artifacts == ()
+        assert await named(core) == ["sales.csv"], "in the person's own conversation"
+
+
+async def test_an_agent_that_works_for_another_one_hands_its_files_up(tmp_path: Path) -> None:
+    starts = ToolCall("c1", "agent", {"task": "Find it", "description": "Sales"})
+    sends = ToolCall("c2", "message", {"action": "send", "media_path": "sales.csv", "channel": LOCAL, "chat_id": HERE})
+    world = world_of(tmp_path)
+    answers = [Answer("", calls=(starts,), when="go"), Answer("", calls=(sends,), when="Find it"),
+               Answer(TABLE, when="nobody reads"), Answer(f"It is {TABLE}.", when="the table")]  # fmt: skip
+    world.script = ScriptedModel(answers, clock=world.clock)
+    world.models, world.tools = GivenModels(world.script), Tools([read, message, agent])
+    world.sources = Sources([Named(BUILT_IN, world.tools)])
+    async with world.running() as core:
+        await core.engine.submit(Inbound("t1", ME, HERE, "go", Address(LOCAL, HERE), 0.0))
+        await core.settled()
+        assert await named(core) == ["sales.csv"]
+        assert not any("/agent:" in row.session for row in core.seen if isinstance(row, MessageStored)
+                       and isinstance(row.message, AssistantMessage) and row.message.artifacts)  # fmt: skip
 
 
 SCANNED: list[tuple[str, list[str]]] = [
