@@ -30,7 +30,7 @@ def open_file(
     user: Annotated[str, typer.Option(help="Of this user's workspace; default: of yours.")] = "",
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print where it is.")] = False,
 ) -> None:
-    """Print where a file of the workspace is, and show it if there is a screen."""
+    """Show a file of the agent's workspace on this machine. Its place is printed, too; without a screen, only that."""
     config = load(context).config
     found = asyncio.run(_find(config, user or f"tui:{login_name()}", path))
     print(found)
