@@ -96,8 +96,11 @@ const addressOf = (item, { blob }) => `/api/v1/sessions/${encode(item.session)}/
 
 function picture(item, image) {
   const shown = el("img", { src: addressOf(item, image), alt: image.name ?? "Attached picture", loading: "lazy" });
-  shown.addEventListener("error", () => shown.replaceWith(el("p", { class: "muted" }, "[picture no longer kept]")));
-  return el("a", { class: "picture", href: addressOf(item, image), target: "_blank", rel: "noopener" }, shown);
+  const link = el("a", { class: "picture", href: addressOf(item, image), target: "_blank", rel: "noopener" }, shown);
+  // A file by the name of a picture need not be one: its download stands below.
+  const lost = () => (image.name ? link.remove() : shown.replaceWith(el("p", { class: "muted" }, "[picture no longer kept]")));
+  shown.addEventListener("error", lost);
+  return link;
 }
 
 const SHOWN_TYPES = new Set(["image/gif", "image/jpeg", "image/png", "image/webp"]);

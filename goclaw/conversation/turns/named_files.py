@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import unquote
 
+from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.core.messages import NAMED, Artifact
 from goclaw.common.core.records import record
 from goclaw.conversation.turns.turn_context import SessionPorts
@@ -27,6 +28,8 @@ LINK = "]("
 """Every link has it: a text without it names no file."""
 READ = "read"
 """The tool whose rights decide."""
+RULE = "the answer names it, and `read` may read it"
+"""Why a file goes along, for the audit log."""
 _MARKS = re.compile("`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
@@ -52,14 +55,19 @@ class NamedFiles:
         return tuple(found.values())
 
     async def _file(self, path: str) -> Artifact | None:
-        environment = self.ports.environment
+        environment, scope = self.ports.environment, self.scope
         try:
-            workspace = await environment.workspace(self.scope.actor, self.scope.session)
+            workspace = await environment.workspace(scope.actor, scope.session)
             if (await workspace.stat(path)).is_folder or not await self._may_read(path):
                 return None
-            return await store_file(workspace, environment.blobs, path, NAMED)
+            artifact = await store_file(workspace, environment.blobs, path, NAMED)
         except (ToolError, StateError):
             return None  # many links name no file, and the answer itself is there
+        given = AuditEntry(
+            "file.give", artifact.name, scope.actor, scope.session, rule=RULE, result="ok", turn=scope.turn
+        )
+        environment.audit(given)
+        return artifact
 
     async def _may_read(self, path: str) -> bool:
         """Whether the `read` tool could read a file in this turn unchanged, and without a question."""

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.browser
 ACTS = '<svg xmlns="http://www.w3.org/2000/svg" onload="window.ran.push(1)"><script>window.ran.push(1)</script></svg>'
 ANSWERS: list[Json] = [
     {"when": "Plot", "text": "Sales by month: ![plot](out/plot.png), as [a table](out/sales.csv), and ![acts](a.svg)."},
+    {"when": "Fake", "text": "Look: ![fake](fake.png)"},
     {"when": "Send", "calls": [{"id": "s1", "name": "message", "input": {"action": "send", "text": "**As you wished**",
      "media_path": "out/sales.csv"}}]},
     {"when": "shown in", "text": "Sent."},
@@ -31,6 +32,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
     (made.workspace / "out" / "plot.png").write_bytes(png(320, 200))
     (made.workspace / "out" / "sales.csv").write_text("month,sales\nMay,3\n")
     (made.workspace / "a.svg").write_text(ACTS)
+    (made.workspace / "fake.png").write_text(ACTS)
     (made.workspace / "<img src=x onerror=window.ran.push(2)>.txt").write_text("x")
     with running(made):
         yield made
@@ -58,6 +60,17 @@ def test_files_that_an_answer_names_are_shown_or_downloaded_and_none_acts(browse
         assert downloaded(here, "Download a.svg").startswith(b"<svg")
         here.page.reload()
         expect(here.answers.last.locator("img")).to_have_js_property("naturalWidth", 320)
+        assert here.ran() == []
+
+
+@pytest.mark.promise("P-web-html")
+def test_a_page_by_the_name_of_a_picture_is_a_download(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(ANN))
+        here.say("Fake")
+        seen(here.answers.last, "Look")
+        assert downloaded(here, "Download fake.png") == ACTS.encode()
+        expect(here.answers.last.locator("img")).to_have_count(0)
         assert here.ran() == []
 
 

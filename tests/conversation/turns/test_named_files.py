@@ -68,6 +68,8 @@ async def test_a_file_follows_the_answer_and_is_kept_as_it_was(tmp_path: Path) -
         assert (file.kind, file.name, file.mime, file.size) == (NAMED, "sales.csv", "text/csv", 6)
         assert await core.sessions.ports.environment.blobs.get(file.blob) == b"May,3\n"
     assert [heard.delivery.text or heard.delivery.media_name for heard in world.room.all] == [TABLE, "sales.csv"]
+    [entry] = [each for each in world.audited if each.action == "file.give"]
+    assert (entry.object, entry.actor.key, entry.where) == ("sales.csv", ME.key, HERE)
 
 
 async def test_after_any_crash_the_file_comes_once_and_the_answer_too(tmp_path: Path) -> None:
