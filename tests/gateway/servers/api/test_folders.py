@@ -16,8 +16,11 @@ from goclaw.common.auth.tokens import add_token
 from goclaw.common.auth.users import User
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import RealClock
+from goclaw.common.core.messages import ToolCall
 from goclaw.gateway.servers.api import files as files_module
 from goclaw.program.app import open_app
+from goclaw.tools.builtin.message import message
+from goclaw.tools.builtin.read import read
 from tests.gateway.servers.api.calling import PREFIX, Answered, Service, service, world_with
 from tests.gateway.servers.calling import ANN, BOB
 from tests.harness import Answer, World
@@ -184,3 +187,24 @@ async def test_no_persons_files_notes_or_state_are_another_persons(tmp_path: Pat
         for way in ("plan.txt", "memory/users/tui:ann/tea.md"):
             async with ann.get(f"/api/v1/files/content?path={way}") as answer:
                 assert await answer.read() == b"swordfish"
+
+
+async def test_what_the_agent_hands_over_is_in_the_messages_and_is_fetched_by_its_key(tmp_path: Path) -> None:
+    sends = ToolCall("c1", "message", {"action": "send", "text": "**Wait.**", "media_path": "plot.png"})
+    answers = Answer("", calls=(sends,), when="go"), Answer("See [it](out/sales.csv).", when="shown in")
+    world = filled(tmp_path, *answers, given=[message, read])
+    async with world.running() as core, service(world, core) as served:
+        place = f"/sessions/{quote(ANN.key, safe='')}"
+        await served.post(f"{place}/messages", {"id": "1", "text": "go"})
+        await core.settled()
+        rows = (await served.get(f"{place}/messages")).said["messages"]
+        handed = [each for row in rows for each in row["message"].get("artifacts", ())]
+        assert [(each["kind"], each["name"], each["text"]) for each in handed] == [
+            ("said", "message.md", "**Wait.**"),
+            ("sent", "plot.png", ""),
+            ("named", "out/sales.csv", ""),
+        ]
+        fetched_file = await served.get(f"{place}/media/{handed[2]['blob']}")
+        assert fetched_file.said == "May,3\n"
+        assert fetched_file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''sales.csv"
+        assert (await served.get(f"{place}/media/{handed[2]['blob']}", user=BOB.key)).status == 404
