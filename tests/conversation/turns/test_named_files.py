@@ -203,7 +203,10 @@ async def test_an_agent_that_works_for_another_one_hands_its_files_up(tmp_path: 
 SCANNED: list[tuple[str, list[str]]] = [
     ("[a](b.csv) ![c](d%20e.png) [f](<g h.txt>)", ["b.csv", "d e.png", "g h.txt"]),
     ('[a](b.csv "title") [c](d(1).txt) [e](f.md#part)', ["b.csv", "d(1).txt", "f.md"]),
-    ("[a](sandbox:/work/b.csv) [c](file:///work/d.csv) [e](sandbox:f.csv)", ["/work/b.csv", "/work/d.csv", "f.csv"]),
+    (
+        "[a](sandbox:/place/b.csv) [c](file:///place/d.csv) [e](sandbox:f.csv)",
+        ["/place/b.csv", "/place/d.csv", "f.csv"],
+    ),
     ("[a](https://example.org) [b](mailto:a@b.c) [c](#here) [d](//host/x) [e](javascript:x)", []),
     ("`[a](b.csv)` and ``[c](d.csv)`` [e](f.csv)", ["f.csv"]),
     ("```\n[a](b.csv)\n```\n[c](d.csv)", ["d.csv"]),
