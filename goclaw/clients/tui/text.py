@@ -5,12 +5,14 @@ plain lines alike.
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from goclaw.common.core.events import ALLOW, ALWAYS, Question, QuestionAnswered
+from goclaw.common.core.messages import SAID, Artifact
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import reveal
 
@@ -80,6 +82,14 @@ def data_size(size: int) -> str:
     if size < 1_000:
         return f"{size} B"
     return f"{size / 1_000:.1f} kB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
+
+
+def artifact_lines(artifact: Artifact) -> list[str]:
+    """Format what a call or an answer has for people: a message's text, or a file with its size and how to open it."""
+    if artifact.kind == SAID:
+        return artifact.text.splitlines()
+    lines = [f"▸ {one_line(artifact.name, 200)} · {data_size(artifact.size)}"]
+    return [*lines, f"  goclaw open {shlex.quote(artifact.name)}"] if artifact.is_file else lines
 
 
 def count(number: int) -> str:

@@ -290,6 +290,12 @@ def is_for_another(inbound: Inbound) -> bool:
     return inbound.unattended is not None and inbound.unattended.signed
 
 
+def is_apart(inbound: Inbound) -> bool:
+    """Whether a turn has a session of its own that no person reads, and its result is said in theirs."""
+    awaited = inbound.unattended is None or inbound.unattended.awaited
+    return not awaited and root_session(inbound.session) != inbound.session
+
+
 @record
 class UnattendedTurns:
     """Ends unattended turns."""

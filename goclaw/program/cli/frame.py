@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.program.cli.lifecycle:gateway", "Run the daemon here, until Ctrl-C or SIGTERM."),
     "tui": ("goclaw.program.cli.tui:tui", "Talk to the agent in this terminal."),
     "web": ("goclaw.program.cli.web:open_page", "Open the web page, signed in by a one-time link."),
+    "open": ("goclaw.program.cli.open:open_file", "Show a file of the agent's workspace on this machine."),
     "send": ("goclaw.program.cli.send:send", "Send one message and print the answer."),
     "status": ("goclaw.program.cli.lifecycle:status", "Print the state of the running daemon."),
     "start": ("goclaw.program.cli.lifecycle:start", "Start the daemon in the background."),

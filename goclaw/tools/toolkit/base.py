@@ -22,7 +22,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import Mode
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
-from goclaw.common.core.messages import Piece, SourceKind, ToolResult
+from goclaw.common.core.messages import Artifact, Piece, SourceKind, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.net.pages.base import Web
 from goclaw.common.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
@@ -129,9 +129,12 @@ class ToolContext:
         """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
         return self.port.step
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        """Hand a message over to a chat and wait for the channel's receipt."""
-        return await self.port.services.deliver(delivery)
+    async def deliver(self, delivery: Delivery, file: Artifact | None = None) -> Receipt:
+        """Hand a message over to a chat and wait for the channel's receipt; one to a local conversation is shown there.
+
+        `file`: its file, for people who read this conversation elsewhere.
+        """
+        return await self.port.send(delivery, file)
 
     async def ask(self, question: Question) -> str | None:
         """Ask the person for whom the turn runs, and wait, over restarts if need be; None: no answer.

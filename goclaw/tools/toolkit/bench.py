@@ -104,6 +104,10 @@ class Bench(TurnServices):
         self.delivered.append(delivery)
         return Receipt(str(len(self.delivered)))
 
+    async def show(self, delivery: Delivery) -> str:
+        self.delivered.append(delivery)
+        return delivery.text
+
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.wanted.append(wanted)
         return Approval(wanted.digest, by=self.actor) if self.agrees else Approval(refusal="the user did not agree")

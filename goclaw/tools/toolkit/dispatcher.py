@@ -199,6 +199,9 @@ class Dispatcher:
                 log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
                 continue
             kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
+        for each in watch.outcome.sent:
+            blob = each.blob or await self._environment.blobs.put(each.text.encode(), each.mime)
+            kept.append(replace(each, blob=blob))
         return tuple(kept)
 
     def _record(self, call: ToolCall, watch: Watch, error: str) -> None:

@@ -8,8 +8,17 @@ from itertools import count
 from pydantic import BaseModel
 
 from goclaw.common.config.values import Mode
-from goclaw.common.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
-from goclaw.common.core.messages import Image, Provenance, SourceKind, ToolCall
+from goclaw.common.core.events import (
+    LOCAL,
+    Actor,
+    Address,
+    AgentProgress,
+    Decision,
+    Delivery,
+    Receipt,
+    TurnEvent,
+)
+from goclaw.common.core.messages import SAID, Artifact, Image, Provenance, SourceKind, ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.specs import ToolSpec
@@ -23,6 +32,8 @@ from goclaw.tools.toolkit.services import TurnServices
 
 MAX_PROGRESS = 200
 """Characters of a line that says how far a call is."""
+MARKDOWN = "text/markdown"
+"""The media type of a message's text."""
 
 
 @record
@@ -120,6 +131,8 @@ class CallOutcome:
     """Lines of ours below the result, for the model and for people."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
+    sent: list[Artifact] = field(default_factory=list)
+    """The text and the file that it sent to its own conversation."""
 
 
 class Stage(Enum):
@@ -192,6 +205,18 @@ class Watch:
         if model is None or not isinstance(data, model):
             raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
         self.outcome.attached.append((kind, data))
+
+    async def send(self, delivery: Delivery, file: Artifact | None) -> Receipt:
+        """Hand a message over; what the call's own conversation gets is kept with the result, too."""
+        if delivery.address.channel == LOCAL:
+            receipt, text = Receipt(""), mask(storable(await self.services.show(delivery)))
+            if text.strip():
+                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, "message.md", len(text.encode()), text))
+        else:
+            receipt = await self.services.deliver(delivery)
+        if file and delivery.address == self.scope.address:
+            self.outcome.sent.append(file)
+        return receipt
 
     def mode(self) -> Mode:
         """Return the permission mode in force."""
