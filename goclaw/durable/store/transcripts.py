@@ -14,6 +14,7 @@ from sqlalchemy import and_, bindparam, func, insert, literal, null, or_, select
 
 from goclaw.common.core.events import MessageStored, SessionInfo, SessionPlace
 from goclaw.common.core.messages import (
+    SAID,
     Artifact,
     AssistantMessage,
     Foreign,
@@ -359,19 +360,18 @@ def _images(row: Row) -> tuple[Image, ...]:
 
 
 def _of_artifacts(artifacts: Iterable[Artifact]) -> str:
-    """Return the column `artifacts`: an array for each, with its text as the sixth element if it has one."""
-    stored = [
-        [each.blob, each.mime, each.kind, each.name, each.size, *([each.text] if each.text else [])]
-        for each in artifacts
-    ]
-    return _json(stored)
+    """Return the column `artifacts`: an array of five for each, as former versions read it.
+
+    A message has its text where a file has its name.
+    """
+    return _json([[each.blob, each.mime, each.kind, each.text or each.name, each.size] for each in artifacts])
 
 
 def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
     """Rebuild a row's artifacts from its column `artifacts`."""
     return tuple(
-        Artifact(kind, blob, mime, name, size, *text)
-        for blob, mime, kind, name, size, *text in orjson.loads(column or "[]")
+        Artifact(kind, blob, mime, "", size, name) if kind == SAID else Artifact(kind, blob, mime, name, size)
+        for blob, mime, kind, name, size in orjson.loads(column or "[]")
     )
 
 

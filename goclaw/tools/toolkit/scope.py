@@ -211,7 +211,7 @@ class Watch:
         if delivery.address.channel == LOCAL:
             receipt, text = Receipt(""), mask(storable(await self.services.show(delivery)))
             if text.strip():
-                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, "message.md", len(text.encode()), text))
+                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, "", len(text.encode()), text))
         else:
             receipt = await self.services.deliver(delivery)
         if file and delivery.address == self.scope.address:
