@@ -54,7 +54,7 @@ Standing = Literal["open", "ask", "waits", "stopped", "nobody"]
 """Whether an author may write to a receiver: yes; not before that one is asked, or has answered; no; nobody may say."""
 _REFUSED = {
     "stopped": "{to} takes no messages from you",
-    "nobody": "{to} is not in users.json, so nobody there can agree to your messages",
+    "nobody": "I do not know {to}, so nobody there can agree to your messages",
     "waits": "{to} has not said yet whether your messages are welcome",
 }
 _NOT_PLAIN = re.compile(r"[^\w .,'()@:-]+")

@@ -175,7 +175,7 @@ async def test_its_own_policy_ends_its_turn(tmp_path: Path) -> None:
     world = world_of(tmp_path, [asks_for("soup", note, ToolCall("m", "look", {}))])
     async with world.running() as core:
         await said(core, BOB, "/cook soup")
-    assert "agents.kinds.cook.policy.max_tool_calls" in world.texts()[0]
+    assert "tool calls in one turn" in world.texts()[0]
 
 
 async def test_its_own_models_answer_unless_the_person_chose_one(tmp_path: Path) -> None:
