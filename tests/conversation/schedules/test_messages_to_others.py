@@ -163,7 +163,7 @@ async def test_nothing_goes_to_a_chat_where_nobody_listed_could_agree(tmp_path: 
         await to_ben(core, stage, address=Address("memory", "unknown"))
         await pass_time(core, stage, HOUR)
         assert [each.delivery.address.chat for each in stage.room.all] == ["ann"]
-        assert "memory:unknown is not in users.json" in heard(stage, ANN)[0]
+        assert "I do not know memory:unknown" in heard(stage, ANN)[0]
 
 
 async def test_in_a_group_an_admin_decides(tmp_path: Path) -> None:
