@@ -20,7 +20,7 @@ from goclaw.common.config.changing import with_value
 from goclaw.common.config.load import Loaded, load_config
 from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import ProviderSettings
-from goclaw.common.config.sources import LOCATION, SECRET_FILES
+from goclaw.common.config.sources import COMMON_VARIABLES, LOCATION, PREFIX, SECRET_FILES, key_path
 from goclaw.common.config.state import make_private, running_pid
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import is_gateway_container
@@ -34,6 +34,7 @@ from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.inviting import invite
 from goclaw.program.cli.options import options
+from goclaw.program.cli.process import variables
 from goclaw.program.cli.rights import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.ops.call_styles import store_calls
@@ -41,8 +42,6 @@ from goclaw.program.ops.call_styles import store_calls
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
 ROLES = ("roles",)
-ENVIRONMENT = "env "
-"""Begins the origin of a value that a variable sets."""
 HEAD = "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
 
 
@@ -220,13 +219,15 @@ def shell_secrets(answers: SetupAnswers, after: Loaded) -> Mapping[tuple[str, ..
         return {}  # its variables are those of the daemon
     specs = [answers.model.spec] if answers.model else after.config.models.agent
     providers = dict.fromkeys(spec.partition(":")[0] for spec in specs) or BEST_BY_PROVIDER
-    variables = {("providers", name, "api_key"): key_variable(name) or "" for name in providers} | {TOKEN: ""}
-    origins = {path: after.origin(path) for path in variables}
-    names = {
-        path: variables[path] if origin == "default" else origin.removeprefix(ENVIRONMENT)
-        for path, origin in origins.items()
-    }
-    return {path: name for path, name in names.items() if os.environ.get(name)}
+    keys = {("providers", name, "api_key"): key_variable(name) for name in providers} | {TOKEN: None}
+    found = {}
+    for name in variables(after, os.environ):
+        sets = COMMON_VARIABLES.get(name) or key_path(name.removeprefix(PREFIX))
+        for path, usual in keys.items():
+            is_set = any(path in source.places for source in after.sources)
+            if sets == path or (name == usual and not is_set):
+                found[path] = name
+    return found
 
 
 @contextmanager

@@ -98,17 +98,7 @@ async def _choose_name(scene: Scene, place: ModelChoice) -> ModelChoice | None:
         GoclawError: the server does not answer, or with something else than a list.
     """
     choice = replace(place, key=await ask_secret(scene.dialogue, "   Its key (hidden) [Enter: none]:"))
-    while True:
-        try:
-            config = with_choice(scene.loaded.config, choice)
-            names = await model_names(choice.provider, config, scene.http, scene.clock)
-            break
-        except ModelError as error:
-            if error.kind is ModelErrorKind.NOT_FOUND:
-                raise ConfigError("there is no list of models at this address; does it end in /v1?") from None
-            if error.kind is not ModelErrorKind.AUTH:
-                raise
-            scene.dialogue.print(f"   ✗ {error}")
+    while (names := await _list_names(scene, choice)) is None:
         key = await ask_secret(scene.dialogue, "   Another key (hidden) [Enter: another address]:")
         if not key:
             return None
@@ -120,3 +110,20 @@ async def _choose_name(scene: Scene, place: ModelChoice) -> ModelChoice | None:
     numbered = {str(number): name for number, name in enumerate(names, 1)}
     typed = await scene.dialogue.ask("   Number or name of the model [Enter: another address]:")
     return replace(choice, spec=f"{choice.spec}{numbered.get(typed, typed)}") if typed else None
+
+
+async def _list_names(scene: Scene, choice: ModelChoice) -> Sequence[str] | None:
+    """Return the models of the server; None: it refuses the key, which is said.
+
+    Raises:
+        GoclawError: as above.
+    """
+    try:
+        return await model_names(choice.provider, with_choice(scene.loaded.config, choice), scene.http, scene.clock)
+    except ModelError as error:
+        if error.kind is ModelErrorKind.NOT_FOUND:
+            raise ConfigError("there is no list of models at this address; does it end in /v1?") from None
+        if error.kind is not ModelErrorKind.AUTH:
+            raise
+        scene.dialogue.print(f"   ✗ {error}")
+        return None
