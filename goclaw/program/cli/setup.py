@@ -219,8 +219,10 @@ def shell_secrets(answers: SetupAnswers, after: Loaded) -> Mapping[tuple[str, ..
         return {}  # its variables are those of the daemon
     specs = [answers.model.spec] if answers.model else after.config.models.agent
     providers = dict.fromkeys(spec.partition(":")[0] for spec in specs) or BEST_BY_PROVIDER
-    keys = {("providers", name, "api_key"): key_variable(name) for name in providers} | {TOKEN: None}
-    found = {}
+    keys: dict[tuple[str, ...], str | None] = {
+        ("providers", name, "api_key"): key_variable(name) for name in providers
+    } | {TOKEN: None}
+    found: dict[tuple[str, ...], str] = {}
     for name in variables(after, os.environ):
         sets = COMMON_VARIABLES.get(name) or key_path(name.removeprefix(PREFIX))
         for path, usual in keys.items():
