@@ -83,7 +83,7 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
             "huge.ipynb",
             r"^file too large: huge\.ipynb has 2,097,152 bytes, read takes at most 1,048,576 of a notebook;",
         ),
-        ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16 .*exec$"),
+        ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16; .*exec$"),
         ("missing", r"^file not found: missing$"),
         ("../x", r"^path traversal detected: \.\./x$"),
         (".", r"^is a directory: \. \(in it: bom\.txt, empty, .*picture\.png, wide\.txt\)$"),
