@@ -13,7 +13,9 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import COMMANDS
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import ToolCall, ToolResult
-from goclaw.errors import ToolError
+from goclaw.conversation.turns.turn_context import ASK_AN_ADMIN
+from goclaw.errors import ModelErrorKind, ToolError
+from goclaw.llm.failures import fail as failure_of
 from goclaw.tools.builtin.message import message
 from goclaw.tools.builtin.read import read
 from goclaw.tools.builtin.write import write
@@ -21,6 +23,7 @@ from tests.harness import Answer, Core, World
 from tests.parts import acting
 
 CEM, ANN = Actor("memory:here", "memory", name="Cem"), Actor("memory:2", "memory", name="Ann")
+BOSS = Actor("memory:3", "memory", name="Bo")
 SECTIONS = sorted({re.split(r"[.\[]", key.dotted)[0] for key in keys(Config) if "." in key.dotted})
 NOT_FOR_PEOPLE = re.compile(rf"users\.json|config\.yaml|allowedTools|\b(?:{'|'.join(SECTIONS)})\.[a-z_<*]")
 
@@ -45,6 +48,7 @@ async def fail() -> str:
 
 def world_of(folder: Path, answers: list[Answer], **config: Any) -> World:
     users = [User(CEM.key, name="Cem", roles=frozenset({"child"}), timezone="UTC"), User(ANN.key, name="Ann")]
+    users.append(User(BOSS.key, name="Bo", roles=frozenset({"admin"})))
     roles = {"child": CHILD | config.pop("child", {})}
     tools = [read, write, message, acting("look", look), acting("fail", fail)]
     return World(folder, answers, tools=tools, users=users, roles=roles, **config)
@@ -133,3 +137,21 @@ async def test_a_limit_that_is_reached_is_said_in_words(
         await core.settled()
     assert_words(world.texts(), world)
     assert words in world.texts()[-1]
+
+
+@pytest.mark.parametrize("kind", [ModelErrorKind.AUTH, ModelErrorKind.NOT_FOUND])
+async def test_what_only_an_admin_can_mend_is_said_in_words_and_an_admin_reads_the_key(
+    tmp_path: Path, kind: ModelErrorKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = str(failure_of(kind, "openai-chat:gpt"))
+    assert NOT_FOR_PEOPLE.search(why), "as admins read it"
+    failing = Answer(error=kind, message=why)
+    world = world_of(tmp_path, [failing, failing])
+    async with world.running() as core:
+        await core.say("go", actor=CEM)
+        await core.settled()
+        assert world.texts() == [ASK_AN_ADMIN]
+        assert why in caplog.text
+        await core.say("go", actor=BOSS, session=BOSS.key, chat="3")
+        await core.settled()
+    assert world.texts()[-1].endswith(why)
