@@ -113,6 +113,8 @@ SHORT_ANSWER = 60
 MAX_QUESTION_TITLE = 500
 LAST_SECONDS = 90
 """From here on the time that is left is said in seconds."""
+HOURS = 3
+"""From so many hours on it is said in hours."""
 
 
 @record
@@ -153,7 +155,9 @@ def time_left(question: Question, now: float) -> str:
     if question.expires_at is None:
         return ""
     left = max(0.0, question.expires_at - now)
-    return f"{left:.0f} s left" if left < LAST_SECONDS else f"{left / 60:.0f} min left"
+    if left < LAST_SECONDS:
+        return f"{left:.0f} s left"
+    return f"{left / 60:.0f} min left" if left < HOURS * 3_600 else f"{left / 3_600:.0f} h left"
 
 
 def ways_to_answer(question: Question, me: str) -> str:

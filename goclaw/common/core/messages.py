@@ -32,6 +32,7 @@ class Image:
 SAID, SENT, NAMED = "said", "sent", "named"
 """Kinds of artifacts that are messages, not data of a tool: a text and a file that the agent sent to its own
 conversation by a call, and a file that its answer names."""
+SAID_NAME = "message.md"
 
 
 @record

@@ -260,8 +260,7 @@ def cut_line(done: Finished) -> str:
     if done.stop is Stop.WINDOW:
         return "[The answer ends here: the model's window is full. /compact makes room.]"
     return (
-        f"[The answer ends here: it reached the model's output limit (models.options.{done.spec}.max_output) or filled "
-        'its window. Say "go on" for the rest.]'
+        '[The answer ends here: it reached the model\'s output limit or filled its window. Say "go on" for the rest.]'
     )
 
 

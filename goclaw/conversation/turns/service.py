@@ -189,6 +189,7 @@ class Sessions:
         except MessageDenied as denied:
             return TurnEnding(Outcome.FAILED, str(denied))  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
+            log.info("the turn reached %s", limit.key)
             outcome, why, reason = Outcome.LIMITED, str(limit), "not finished: the turn reached a limit"
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
@@ -268,6 +269,7 @@ class Sessions:
             text = await self.context.compactor.compact(session, turn.inbound.text, forced=True)
             return TurnEnding(Outcome.ANSWERED, text)
         except LimitReached as limit:
+            log.info("/compact reached %s", limit.key)
             return TurnEnding(Outcome.LIMITED, str(limit))
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):

@@ -15,6 +15,7 @@ from sqlalchemy import and_, bindparam, func, insert, literal, null, or_, select
 from goclaw.common.core.events import MessageStored, SessionInfo, SessionPlace
 from goclaw.common.core.messages import (
     SAID,
+    SAID_NAME,
     Artifact,
     AssistantMessage,
     Foreign,
@@ -370,7 +371,7 @@ def _of_artifacts(artifacts: Iterable[Artifact]) -> str:
 def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
     """Rebuild a row's artifacts from its column `artifacts`."""
     return tuple(
-        Artifact(kind, blob, mime, "", size, name) if kind == SAID else Artifact(kind, blob, mime, name, size)
+        Artifact(kind, blob, mime, SAID_NAME, size, name) if kind == SAID else Artifact(kind, blob, mime, name, size)
         for blob, mime, kind, name, size in orjson.loads(column or "[]")
     )
 

@@ -89,7 +89,7 @@ async def start_task(
     """
     most = ctx.config.tools.tasks.minutes * 60
     if seconds is not None and seconds > most:
-        raise InvalidInput(f'field "timeout": expected at most {most:g} (tools.tasks.minutes), got {seconds:g}')
+        raise InvalidInput(f'field "timeout": expected at most {most:g}, got {seconds:g}')
     variables = {**environment(ctx.config.tools.exec), **(env or {})}
     work = TaskWork(
         owner=owner_of(ctx),

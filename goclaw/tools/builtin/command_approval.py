@@ -29,8 +29,6 @@ from goclaw.tools.execution.sandbox.shell_grammar import INTERPRETERS
 from goclaw.tools.toolkit.base import CallRisk, ToolContext
 
 HASHED = "sha256:"
-SHOWN = 16
-"""Characters of a hash that are shown."""
 MAX_SHOWN = 20
 MAX_LABEL = 300
 ROUNDABOUT = (
@@ -77,9 +75,7 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
         states = await _states(line, folder, ctx.workspace)
     except TooManyPaths:
         raise ToolError("the command is too long to approve; write it into a script and run that") from None
-    files = [
-        f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
-    ]
+    files = [f"- {as_code(path)}" for path, state in states.items() if _is_file(state)]
     more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
     listed = "\n".join(["You approve these files as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
     parts = await _patterns_of(line, folder, ctx.workspace)

@@ -122,7 +122,7 @@ async def read(
     found = await _nearest(ctx, path, window)
     if max_bytes is None or max_bytes <= most:
         return found
-    bound = f"[max_bytes is at most {most} (tools.read.max_bytes)]"
+    bound = f"[max_bytes is at most {most}]"
     return found.model_copy(update={"note": "\n".join(filter(None, (found.note, bound)))})
 
 
@@ -209,8 +209,8 @@ def _of_file(path: str, window: LineWindow, largest: int, opened: Opened) -> Lin
     if opened.stat.size > largest and (is_notebook or is_wide(sample)):
         what = "a notebook" if is_notebook else "a text in UTF-16"
         raise ToolError(
-            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} of {what} "
-            "(tools.read.max_file_mb); search or cut it with exec"
+            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} of "
+            f"{what}; search or cut it with exec"
         )
     if is_notebook:
         return _Notebook(opened.file.read(opened.stat.size))

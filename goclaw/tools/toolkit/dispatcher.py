@@ -431,7 +431,7 @@ class Dispatcher:
         answer = decide(self._access, scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
         if answer == "refuse":
             watch.outcome.refusal = Refusal.RULE
-            rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
+            rule = "the session is in plan mode" if watch.mode() == "plan" else "the rules of this gateway forbid that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
 

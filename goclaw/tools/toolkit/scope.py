@@ -18,7 +18,7 @@ from goclaw.common.core.events import (
     Receipt,
     TurnEvent,
 )
-from goclaw.common.core.messages import SAID, Artifact, Image, Provenance, SourceKind, ToolCall
+from goclaw.common.core.messages import SAID, SAID_NAME, Artifact, Image, Provenance, SourceKind, ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.specs import ToolSpec
@@ -211,7 +211,7 @@ class Watch:
         if delivery.address.channel == LOCAL:
             receipt, text = Receipt(""), mask(storable(await self.services.show(delivery)))
             if text.strip():
-                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, "", len(text.encode()), text))
+                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, SAID_NAME, len(text.encode()), text))
         else:
             receipt = await self.services.deliver(delivery)
         if file and delivery.address == self.scope.address:

@@ -34,7 +34,7 @@ async def test_an_answer_that_takes_too_long_ends_the_turn_with_the_key(tmp_path
     async with world.running() as core:
         await core.say("hi")
         await core.settled()
-    reason = "The model took longer than 0.05 s to answer (agents.main.policy.timing.plan)."
+    reason = "The model took longer than 0.05 s to answer."
     assert world.texts() == [f"nev\n\n[stopped here]\n{reason}"]
 
 

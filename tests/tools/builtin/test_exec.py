@@ -289,7 +289,7 @@ async def test_cancelling_the_call_ends_the_command(ready: Surroundings) -> None
 async def test_options_before_its_words_get_no_blocked_command_past_the_rules(ready: Surroundings) -> None:
     settings(ready, blocked=["git push"])
     for line in ("git -C . push", "git --no-pager push", "git -c a=b push", "env - git push"):
-        with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked \(`git push`\)"):
+        with pytest.raises(ToolError, match=r"is blocked by the rule `git push`"):
             await ready.call(exec_, {"command": line})
     settings(ready, allowed=["git log"])
     with pytest.raises(ToolError, match="`--ext-diff` may have `git log` run another program"):

@@ -268,7 +268,7 @@ class Notice:
 
 @record
 class QuestionAsked:
-    """A turn waits for a person."""
+    """A turn waits for a person; or, without a turn, somebody else's message does."""
 
     turn: str
     session: str

@@ -124,7 +124,7 @@ async def _mode(context: CommandContext) -> Reply:
         why = decision.rule if context.ports.access.is_admin(context.actor) else "you may not choose this one"
         return Reply(f"The permission mode is unchanged: {why}.")
     chosen = names[wanted] or modes.configured
-    origin = "" if names[wanted] else ", as configured (policy.mode)"
+    origin = "" if names[wanted] else ", as configured"
     return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")
 
 
