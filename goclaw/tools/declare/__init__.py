@@ -51,6 +51,7 @@ from goclaw.tools.declare.mcp import (
 )
 from goclaw.tools.declare.options import description, tags, typed
 from goclaw.tools.declare.policies import (
+    RunPolicy,
     after_system,
     after_tools,
     budget,
@@ -95,21 +96,20 @@ from goclaw.tools.declare.tools import (
     bounded_result,
     call_hint_template,
     confirmation,
-    from_mcp,
     inject,
-    mcp_toolset,
     passthrough,
     prompt,
     result_hint_template,
     result_reminder,
     title,
     tool,
-    toolset,
 )
+from goclaw.tools.declare.toolsets import from_mcp, mcp_toolset, toolset
 
 __all__ = [
     "API_VERSION",
     "Risk",
+    "RunPolicy",
     "SideEffect",
     "after_system",
     "after_tools",

@@ -23,7 +23,7 @@ from goclaw.common.specs import SideEffect
 from goclaw.tools.declare.options import Option, collect, refuse_leftovers
 from goclaw.tools.declare.tools import ToolDeclaration, tool
 from goclaw.tools.declare.tools import passthrough as forwarded
-from goclaw.tools.declare.tools import toolset as made_toolset
+from goclaw.tools.declare.toolsets import toolset as made_toolset
 from goclaw.tools.mcp.declared import Argument, Declared, DeclaredPrompt, Message, Notification, Resource
 from goclaw.tools.toolkit.binding import Method
 from goclaw.tools.toolkit.parts import ToolsetPart

@@ -13,9 +13,9 @@ from operator import or_
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic_core import SchemaError
+from pydantic_core import PydanticUndefined, SchemaError
 
 from goclaw.common.core.records import record
 from goclaw.tools.toolkit.results import BoundedResult, Result
@@ -45,6 +45,7 @@ _BOUND_OF: Mapping[str, tuple[str, ...]] = {
 }
 """The keywords that say something of a type's values."""
 _BOUND = frozenset(keyword for keywords in _BOUND_OF.values() for keyword in keywords)
+_OWN_NAMES = {own: keyword for keyword, own in reversed(_BOUNDS.items()) if own != "pattern"}
 _STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
 _NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
 """Keywords for readers."""
@@ -281,6 +282,38 @@ def _type_words(node: Mapping[str, Any]) -> list[str]:
     if "const" in node:
         return [repr(node["const"])]
     return [str(node["type"])] if "type" in node else []
+
+
+def refuse_faults(model: type[BaseModel], where: str, schema: Mapping[str, Any] | None = None) -> None:
+    """Refuse a model with a default that its field would not take, or a bound that says nothing of its type.
+
+    Each would fail at a call. A default of None is an argument that was not given. `schema`: the model's, if known.
+
+    Raises:
+        ValueError: the message names `where` and the field.
+    """
+    given = {name: field.default for name, field in model.model_fields.items() if not field.is_required()}
+    for name, node in (schema or model.model_json_schema()).get("properties", {}).items():
+        if unfit := _find_misfit(node):
+            raise ValueError(f"{where}.{name}: {unfit}")
+        default = list(given[name]) if isinstance(given.get(name), tuple) else given.get(name)
+        if default is not None and default is not PydanticUndefined:
+            try:
+                model.__pydantic_validator__.validate_assignment(model.model_construct(), name, default)
+            except ValidationError as error:
+                raise ValueError(f"{where}.{name}: its default {default!r}: {error.errors()[0]['msg']}") from None
+
+
+def _find_misfit(node: Any) -> str:
+    """Return the first bound of a schema that says nothing of its type, in words; empty: none."""
+    found = ""
+    match node:
+        case {"type": str(kind)}:
+            # Pydantic writes a bound that cannot apply under its own name.
+            bounds = [key for key in node if key in _OWN_NAMES or (key == "pattern" and kind != "string")]
+            found = f"{_OWN_NAMES.get(bounds[0], bounds[0])} says nothing of the type {kind}" if bounds else ""
+    inner = [node.get("items"), *node.get("anyOf", ()), *node.get("properties", {}).values()] if node else []
+    return found or next(filter(None, map(_find_misfit, inner)), "")
 
 
 def without_unused(schema: dict[str, Any]) -> dict[str, Any]:

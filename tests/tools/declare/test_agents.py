@@ -95,7 +95,7 @@ CHAT = agent(
 )
 WRITTEN = """
 description: Conversational runner
-tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", "-exec"]
+tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", "-exec", read]
 model: ollama:big
 fallbacks: [ollama:small]
 prompt: Be brief.

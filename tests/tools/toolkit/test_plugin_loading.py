@@ -85,7 +85,7 @@ def test_a_check_names_every_fault_once_with_its_place(config: Config, folder: P
         ('attribute("key", str, min_length="x")', "attribute: min_length must be int | None, not 'x'"),
         ('required("a", 3)', "required: names must be str, not 3"),
         ('max_tool_calls("many")', "max_tool_calls: number must be int, not 'many'"),
-        ('bind_to("find", side_effect=SideEffect.NONE)', "bind_to: method must be Callable[..., Any], not 'find'"),
+        ("bind_to(5, side_effect=SideEffect.NONE)", "bind_to: method must be Callable[..., Any] | str, not 5"),
         ("bind_to(print, side_effect='none')", "bind_to: side_effect must be SideEffect, not 'none'"),
         ('agent(3, "x")', "agent: name must be str, not 3"),
         ('tool("look", 7)', "tool: description must be str, not 7"),
