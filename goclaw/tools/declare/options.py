@@ -18,7 +18,7 @@ from goclaw.common.config.agents import RunPolicySettings
 from goclaw.common.config.keys import closest
 from goclaw.tools.mcp.declared import DeclaredPrompt, Notification, Resource
 from goclaw.tools.toolkit.base import Tool
-from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
+from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ServerPart, ToolsetPart
 
 _MODULES = re.compile(r"\b[a-z_]+(?:\.[a-z_]+)*\.(?=[A-Z])")
 
@@ -80,6 +80,7 @@ _PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
     Tool: ("a tool made by @tool", ("toolset", "use")),
     RegistryPart: ("a registry", ("from_registry", "publish_to")),
     AgentPart: ("an agent", ()),
+    ServerPart: ("an MCP server", ()),
     Resource: ("a resource", ("mcp_server",)),
     DeclaredPrompt: ("a prompt of an MCP server", ("mcp_server",)),
     Notification: ("a notification", ("mcp_server",)),
@@ -130,7 +131,8 @@ def _each(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             yield from ((name, each) for each in value if parameter.annotation is str)
         elif parameter.kind is parameter.VAR_KEYWORD:
-            yield from value.items()
+            own_names = get_origin(parameter.annotation) is Unpack
+            yield from value.items() if own_names else ((name, each) for each in value.values())
         else:
             yield name, value
 

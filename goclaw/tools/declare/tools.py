@@ -234,7 +234,7 @@ def tool(function: Callable[..., Any], /, *options: ToolOption, **said: Unpack[T
 def tool(**said: Unpack[ToolKeywords]) -> Callable[[Callable[..., Any]], ToolDeclaration]: ...
 
 
-def tool(what: Any = None, /, *given: Any, **said: Any) -> Any:
+def tool(what: Any = None, /, *given: Any, **said: Unpack[ToolKeywords]) -> Any:
     """Declare a tool: a function with types and a docstring (also `@tool(…)`), or a name and a description.
 
     Name, description, arguments and result are the function's. It may take a `ToolContext` first; a plain function
@@ -243,7 +243,7 @@ def tool(what: Any = None, /, *given: Any, **said: Any) -> Any:
     Raises:
         ValueError: something of it is missing, duplicate, misplaced, or does not hold together.
     """
-    keywords = dict(said)
+    keywords: dict[str, Any] = dict(said)
     if what is None and not given:
         return lambda function: tool(function, **said)
     if callable(what):

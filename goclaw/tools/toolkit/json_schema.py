@@ -296,24 +296,27 @@ def refuse_faults(model: type[BaseModel], where: str, schema: Mapping[str, Any] 
     for name, node in (schema or model.model_json_schema()).get("properties", {}).items():
         if unfit := _find_misfit(node):
             raise ValueError(f"{where}.{name}: {unfit}")
-        default = list(given[name]) if isinstance(given.get(name), tuple) else given.get(name)
+        default = given.get(name)
         if default is not None and default is not PydanticUndefined:
+            strict = not isinstance(default, list | tuple | set | frozenset)  # `()` is a usual default of a list
             try:
-                model.__pydantic_validator__.validate_assignment(model.model_construct(), name, default)
+                model.__pydantic_validator__.validate_assignment(model.model_construct(), name, default, strict=strict)
             except ValidationError as error:
                 raise ValueError(f"{where}.{name}: its default {default!r}: {error.errors()[0]['msg']}") from None
 
 
 def _find_misfit(node: Any) -> str:
     """Return the first bound of a schema that says nothing of its type, in words; empty: none."""
-    found = ""
-    match node:
-        case {"type": str(kind)}:
-            # Pydantic writes a bound that cannot apply under its own name.
-            bounds = [key for key in node if key in _OWN_NAMES or (key == "pattern" and kind != "string")]
-            found = f"{_OWN_NAMES.get(bounds[0], bounds[0])} says nothing of the type {kind}" if bounds else ""
-    inner = [node.get("items"), *node.get("anyOf", ()), *node.get("properties", {}).values()] if node else []
-    return found or next(filter(None, map(_find_misfit, inner)), "")
+    if not isinstance(node, Mapping):
+        return ""
+    kind = node.get("type")
+    if kind in _BOUND_OF and "enum" not in node:
+        # Pydantic writes some of the bounds that cannot apply under its own names.
+        bounds = (word for key in node if (word := _OWN_NAMES.get(key, key)) in _BOUND - {*_BOUND_OF[kind]})
+        if unfit := next(bounds, ""):
+            return f"{unfit} says nothing of the type {kind}"
+    inner = (node.get("items"), *node.get("anyOf", ()), *node.get("properties", {}).values())
+    return next(filter(None, map(_find_misfit, inner)), "")
 
 
 def without_unused(schema: dict[str, Any]) -> dict[str, Any]:

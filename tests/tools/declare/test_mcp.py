@@ -136,6 +136,29 @@ async def test_a_notification_is_what_its_method_yields() -> None:
         assert [each async for each in sent] == [{"progress": 50}]
 
 
+async def test_changes_and_notifications_may_be_async_generators() -> None:
+    closed: list[str] = []
+
+    async def changed() -> AsyncIterator[None]:
+        yield None
+
+    async def sent() -> AsyncIterator[Mapping[str, Any]]:
+        try:
+            yield {"progress": 50}
+            yield {"progress": 100}
+        finally:
+            closed.append("sent")
+
+    watched = watchable_resource("status", "status://system", "application/json", status, changed)
+    async with asyncio.timeout(5), watched.changes() as seen:
+        assert [each async for each in seen] == [None]
+    async with asyncio.timeout(5), notification("progress", "How far.", sent).sends() as messages:
+        assert [each async for each in messages][:1] == [{"progress": 50}]
+    async with asyncio.timeout(5), notification("progress", "How far.", sent).sends() as messages:
+        assert await anext(messages) == {"progress": 50}
+    assert closed == ["sent", "sent"], "what is not read to its end is closed"
+
+
 async def test_a_subscription_may_be_refused() -> None:
     def refuse(uri: str) -> None:
         raise ToolError(f"nobody may watch {uri}")
@@ -186,6 +209,7 @@ def test_a_broken_package_is_named_and_the_server_has_the_others(
         (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a supported version"),
         (lambda: mcp_server("x", "1", subscription("nothing", HEARD.append)), "which is no resource of it"),
         (lambda: static_prompt("x", "", ("god", "Hello.")), "not by 'god'"),
+        (lambda: notification("x", "", review), "x: sends must be an `async def` with `yield`"),
         (
             lambda: mcp_server("x", "1", *[static_prompt("x", "", ("user", "Hello."))] * 2),
             "the prompt x is there twice",

@@ -19,7 +19,6 @@ from goclaw.tools.declare import (
     from_mcp,
     from_registry,
     include,
-    inject,
     keep_recent_turns,
     max_tool_calls,
     mcp_server,

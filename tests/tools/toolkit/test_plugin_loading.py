@@ -126,6 +126,53 @@ def test_what_is_no_source_is_one_fault(
     assert (found.line, found.column) == place and message in found.message
 
 
+LATE = '''\
+from typing import Annotated
+
+from goclaw.declare import SideEffect, agent, args, attribute, bind_to, tool
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.base import tool as plain
+from pydantic import Field
+
+
+@plain(side_effect=SideEffect.NONE)
+async def silent(ctx: ToolContext) -> str:
+    return ""
+
+
+@tool
+def count(limit: int = "five") -> str:
+    """Count."""
+    return ""
+
+
+@tool(confirm="Sure?")
+def name(text: Annotated[str, Field(ge=1)]) -> str:
+    """Name."""
+    return ""
+
+
+HOW = attribute("how", str, enum=("a", "b"), default="c")
+FIND = tool("find", "Find.", bind_to("serch", side_effect=SideEffect.NONE, service=str))
+agent("my gardener", "Knows plants.", uses=[print])
+'''
+
+
+def test_a_check_finds_what_would_fail_at_a_call(config: Config, folder: Path) -> None:
+    found = [(each.line, each.message) for each in check_file(put(folder / "garden.py", LATE), config)]
+    assert [line for line, _ in found] == [10, 14, 20, 26, 27, 28]
+    begins = [
+        "tool silent has no description",
+        "count.limit: its default 'five': Input should be a valid integer",
+        "name.text: minimum says nothing of the type string",
+        "attribute.how: its default 'c': Input should be 'a' or 'b'",
+        "bind_to: the service has no method 'serch'",
+        "'my gardener': no command can name such an agent",
+    ]
+    for (_, message), begin in zip(found, begins, strict=True):
+        assert message.startswith(begin)
+
+
 def test_two_tools_of_one_name_are_a_fault_of_the_second(config: Config, folder: Path) -> None:
     text = TOOL.format(name="garden", says="1") + TOOL.format(name="second", says="2").replace(
         "NONE)", "NONE, name='garden')"
