@@ -107,8 +107,9 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with an agent.")],
     words: Annotated[list[str], typer.Argument(metavar="TEXT", help="The message, with or without quotes.")],
     agent: Annotated[str, typer.Option(help="Which agent of the file; default: its only one.")] = "",
-    model: Annotated[str, typer.Option(help="The model, provider:name; default: the agent's, else yours.")] = "",
-    script: Annotated[Path | None, typer.Option(help="A file of answers in place of a model.")] = None,
+    model: Annotated[
+        str, typer.Option(help="The model, such as scripted:answers.json; default: the agent's, else yours.")
+    ] = "",
     approve: Annotated[bool, typer.Option("--approve", help="Approve calls that would ask.")] = False,
 ) -> None:
     """Say something to the agent of a file, and print its answer. Exit code 1 when there is none.
@@ -130,9 +131,8 @@ def run(
         remedy = f"choose one with --agent: {', '.join(names)}" if names else "declare one with agent(…)"
         lack = f"no agent {agent}".strip() if agent or not names else "several agents"
         raise ConfigError(f"{shown_path(file)} has {lack}: {remedy}")
-    spec = f"scripted:{script.absolute()}" if script else model
     settings = {name: value for name, value in dump_set_values(config).items() if name in ("models", "providers")}
-    opened = partial(open_agent, parts=parts, name=chosen, model=spec, plugins=[file], **settings)
+    opened = partial(open_agent, parts=parts, name=chosen, model=model, plugins=[file], **settings)
     if not asyncio.run(_talk(opened, " ".join(words), approve=approve)):
         raise typer.Exit(FAILED)
 

@@ -1,14 +1,13 @@
 """Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
 from goclaw.common.config.agents import MissingFields, RunPolicySettings
 from goclaw.tools.declare.options import Option, collect, refuse_leftovers
 
 Time = str | float
 """`2m`, `45s`, `1h30m`, or seconds."""
-_CAPS = ("max_tool_calls", "max_consecutive_failed_tool_calls", "max_tokens", "max_cost")
 
 
 class PolicyOption(Option, forms=("run_policy",)):
@@ -32,58 +31,32 @@ class CacheOption(Option, forms=("cache",)):
 
 
 class PolicyKeywords(TypedDict, total=False):
-    """What `RunPolicy` may say by keyword."""
+    """What a run policy may say by keyword."""
 
     max_tool_calls: int
     max_consecutive_failed_tool_calls: int
     max_tokens: int
     max_cost: float
     time_budget: Time
-    """Of the whole turn."""
-    plan: Time
-    """Of one answer of the model."""
-    tools: Time
-    """Of one call of a tool that declares no time of its own."""
-    keep_recent_turns: int
-    compress: tuple[int, int]
-    """From how many turns older ones become a summary, and how many stay as they are."""
-    cache_after: Sequence[Literal["system", "tools"]]
     interrupts_allowed: bool
     on_missing_fields: MissingFields
 
 
-def RunPolicy(**said: Unpack[PolicyKeywords]) -> RunPolicySettings:
-    """Declare the run policy of an agent: `RunPolicy(max_tool_calls=8, time_budget="2m")`.
+def RunPolicy(*options: PolicyOption, **said: Unpack[PolicyKeywords]) -> RunPolicySettings:
+    """Declare the run policy of an agent: `RunPolicy(max_tool_calls=8, time_budget="2m")`, and more word by word.
 
     Raises:
-        ValueError: a value cannot be, or two things exclude each other.
-    """
-    return run_policy(*_options(dict(said)))
-
-
-def run_policy(*options: PolicyOption) -> RunPolicySettings:
-    """Declare the run policy of an agent, word by word.
-
-    Raises:
-        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
+        ValueError: something is said twice, stands elsewhere or cannot be, or two things exclude each other.
     """
     found = _collect(options, PolicyOption, "run_policy")
-    return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
+    found = {**found.pop("default_caps", {}), **found}
+    if twice := sorted(found.keys() & said.keys()):
+        raise ValueError(f"run_policy: {twice[0]} is said twice")
+    return RunPolicySettings.model_validate({**found, **said})
 
 
-def _options(said: dict[str, Any]) -> Iterator[PolicyOption]:
-    """Yield the words that keywords stand for."""
-    if caps := [CapOption(name, said.pop(name)) for name in _CAPS if name in said]:
-        yield default_caps(*caps)
-    if parts := [TimingOption(name, said.pop(name)) for name in ("plan", "tools") if name in said]:
-        yield timing(*parts, *([budget(said.pop("time_budget"))] if "time_budget" in said else []))
-    if "keep_recent_turns" in said:
-        yield history(keep_recent_turns(said.pop("keep_recent_turns")))
-    if "compress" in said:
-        yield history(compress(*said.pop("compress")))
-    if "cache_after" in said:
-        yield cache(*(CacheOption(f"after_{point}", True) for point in said.pop("cache_after")))
-    yield from (PolicyOption(word, value) for word, value in said.items())
+run_policy = RunPolicy
+"""The same by its name among the words."""
 
 
 def default_caps(*caps: CapOption) -> PolicyOption:

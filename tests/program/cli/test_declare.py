@@ -48,11 +48,11 @@ def test_a_new_file_passes_its_check_and_its_agent_answers(capsys: pytest.Captur
     assert run(["declare", "check", "keeper.py"]) == 0
     Path("script.json").write_text(json.dumps(SCRIPT))
     capsys.readouterr()
-    assert run(["declare", "run", "keeper.py", "--script", "script.json", "--approve", "Remember", "milk"]) == 0
+    assert run(["declare", "run", "keeper.py", "--model", "scripted:script.json", "--approve", "Remember", "milk"]) == 0
     output = capsys.readouterr()
     assert output.out == "Noted.\n" and "called add_note" in output.err and 'Note "milk"?' in output.err
     run(["declare", "new", "forgetful"])
-    assert run(["declare", "run", "forgetful.py", "--script", "script.json", "Remember milk"]) == 0
+    assert run(["declare", "run", "forgetful.py", "--model", "scripted:script.json", "Remember milk"]) == 0
     output = capsys.readouterr()
     assert output.out == "There is nothing.\n" and "denied; `--approve` says yes beforehand" in output.err
 

@@ -14,16 +14,12 @@ from goclaw.common.specs import Risk, SideEffect
 from goclaw.testing import open_bench
 from goclaw.tools.declare import (
     RunPolicy,
-    after_system,
     agent,
     agent_toolset,
     args,
     attribute,
     bind_to,
-    budget,
-    cache,
     call_hint_template,
-    compress,
     confirmation,
     default_caps,
     export,
@@ -31,7 +27,6 @@ from goclaw.tools.declare import (
     keep_recent_turns,
     max_tool_calls,
     model,
-    plan,
     prompt,
     required,
     returns,
@@ -39,7 +34,6 @@ from goclaw.tools.declare import (
     system_prompt,
     tags,
     time_budget,
-    timing,
     title,
     tool,
     tools_profile,
@@ -82,7 +76,7 @@ GARDENER = agent(
     "Knows plants.",
     uses=[place_of, water, DOCS, agent_toolset("planner", "plans"), "tag:memory"],
     exports=[plan_garden],
-    policy=RunPolicy(max_tool_calls=8, time_budget="2m", keep_recent_turns=20),
+    policy=RunPolicy(history(keep_recent_turns(20)), max_tool_calls=8, time_budget="2m"),
     model=["ollama:big", "ollama:small"],
     system_prompt="Be brief.",
     tools_profile="core",
@@ -134,9 +128,8 @@ def test_keywords_of_a_tool_say_what_the_words_say() -> None:
 
 
 def test_keywords_of_a_policy_say_what_the_words_say() -> None:
-    assert RunPolicy(time_budget="10m", plan="45s") == run_policy(timing(budget("10m"), plan("45s")))
-    assert RunPolicy(compress=(30, 10)) == run_policy(history(compress(30, 10)))
-    assert RunPolicy(cache_after=["system"]) == run_policy(cache(after_system()))
+    mixed = RunPolicy(history(keep_recent_turns(20)), max_tool_calls=8, time_budget="2m")
+    assert mixed == run_policy(default_caps(max_tool_calls(8)), time_budget("2m"), history(keep_recent_turns(20)))
 
 
 async def test_a_function_is_a_tool_by_its_types_and_its_docstring(tmp_path: Path) -> None:
@@ -266,6 +259,7 @@ FAULTS: list[tuple[Any, str]] = [
     (lambda: tool(place_of, inject=["session"]), "place_of: inject names session, which is not an argument"),
     (lambda: tool("x", "Do.", side_effect=READS), "x: side_effect is said of a function"),
     (lambda: tool(5), "tool: name must be str, not 5"),
+    (lambda: RunPolicy(default_caps(max_tool_calls(8)), max_tool_calls=8), "run_policy: max_tool_calls is said twice"),
     (lambda: RunPolicy(max_tool_calls="8"), "RunPolicy: max_tool_calls must be int, not '8'"),
     (lambda: RunPolicy(max_tool_calls=0), "RunPolicy: max_tool_calls Input should be greater than or equal to 1"),
     (lambda: RunPolicy(time_budget="2 minits"), "RunPolicy: time_budget"),
