@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -131,7 +131,8 @@ def run(
         remedy = f"choose one with --agent: {', '.join(names)}" if names else "declare one with agent(…)"
         lack = f"no agent {agent}".strip() if agent or not names else "several agents"
         raise ConfigError(f"{shown_path(file)} has {lack}: {remedy}")
-    settings = {name: value for name, value in dump_set_values(config).items() if name in ("models", "providers")}
+    own = dump_set_values(config)
+    settings: dict[str, Any] = {name: own[name] for name in ("models", "providers") if name in own}
     opened = partial(open_agent, parts=parts, name=chosen, model=model, plugins=[file], **settings)
     if not asyncio.run(_talk(opened, " ".join(words), approve=approve)):
         raise typer.Exit(FAILED)

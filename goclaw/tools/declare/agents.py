@@ -113,7 +113,8 @@ def agent(
         raise ValueError(f"{name}: run_policy is said twice")
     used = [*(word for word in words if isinstance(word, Use)), *_uses(uses, name)]
     exported = [*(word for word in words if isinstance(word, Export)), *_exports(exports, name)]
-    _refuse_twice(name, used, exported)
+    said_all: list[Use | Export] = [*used, *exported]
+    _refuse_twice(name, said_all)
     selection = [part for word in used for part in _selection_of(word, name)]
     if not selection or any(not part.startswith(NOT) for part in selection):
         selection += [each for word in exported for each in word.forwards if each not in selection]
@@ -126,7 +127,7 @@ def agent(
     }
     if policies:
         keys["policy"] = policies[0]
-    with_tools = (_toolset(word, name) for word in (*used, *exported))
+    with_tools = (_toolset(word, name) for word in said_all)
     told = tuple(registry for word in exported for registry in word.registries)
     return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
 
@@ -163,10 +164,10 @@ def _exports(parts: Sequence[Exported], name: str) -> Iterator[Export]:
         yield export(f"{name}.tools", *own)
 
 
-def _refuse_twice(name: str, used: Sequence[Use], exported: Sequence[Export]) -> None:
+def _refuse_twice(name: str, words: Sequence[Use | Export]) -> None:
     """Raise ValueError where two toolsets of an agent have one name."""
-    offered = [word.name for word in exported]
-    own = [word.toolset.name for word in (*used, *exported) if word.inline and word.toolset]
+    offered = [word.name for word in words if isinstance(word, Export)]
+    own = [word.toolset.name for word in words if word.inline and word.toolset]
     if twice := [each for at, each in enumerate(offered) if each in offered[:at]]:
         raise ValueError(f"{name}: {twice[0]} is exported twice")
     if twice := [each for at, each in enumerate(own) if each in own[:at] or each in offered]:

@@ -9,7 +9,7 @@ operator says others; `tools`, a toolset like any other (`toolsets.<name>`); and
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -29,7 +29,7 @@ from goclaw.tools.toolkit.binding import Method
 from goclaw.tools.toolkit.parts import ServerPart
 
 T = TypeVar("T")
-Stream = Callable[[], AbstractAsyncContextManager[AsyncIterator[T]] | AsyncGenerator[T, None]]
+Stream = Callable[[], AbstractAsyncContextManager[AsyncIterator[T]] | AsyncIterator[T]]
 """An `async def` with `yield`, or a function that returns an async context manager around an iterator."""
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
@@ -160,7 +160,7 @@ def notification(name: str, description: str, sends: Stream[Mapping[str, Any]]) 
 def _opening(stream: Stream[T], what: str) -> Callable[[], AbstractAsyncContextManager[AsyncIterator[T]]]:
     """Return the function that opens a stream. Raises ValueError: `stream` is none."""
     if inspect.isasyncgenfunction(stream):
-        return lambda: aclosing(stream())
+        return lambda: aclosing(stream())  # type: ignore[type-var]  # a generator, as was looked at
     if inspect.iscoroutinefunction(stream) or inspect.isgeneratorfunction(stream):
         raise ValueError(f"{what} must be an `async def` with `yield`, or a function with @asynccontextmanager")
     return stream  # type: ignore[return-value]  # no async generator: it opens its stream itself

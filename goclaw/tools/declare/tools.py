@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, TypedDict, Unpack, get_type_hints, overload
 
 from pydantic import BaseModel, ValidationError
@@ -169,8 +170,8 @@ def _function(name: str, description: str, said: Mapping[str, Any], does: Bindin
                 f"{name}: {unfit[0]} does not go with passthrough(method), whose arguments and "
                 "result are taken as they are; say bind_to(...), or args(...) besides"
             )
-        given = {"service": does.service, "errors": does.errors, "inject": injects}
-        return forwarded(does.method, name=name, description=description, **given)
+        named = partial(forwarded, does.method, name=name, description=description)
+        return named(service=does.service, errors=does.errors, inject=injects)
     takes = with_injected(model_from(said.get("args", ()), name), injects, name)
     kinds = {name: each.annotation for name, each in takes.model_fields.items()}
     all_kinds = {**dict.fromkeys(injects), **kinds}

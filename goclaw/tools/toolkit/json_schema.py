@@ -309,7 +309,7 @@ def _find_misfit(node: Any) -> str:
     """Return the first bound of a schema that says nothing of its type, in words; empty: none."""
     if not isinstance(node, Mapping):
         return ""
-    kind = node.get("type")
+    kind = str(node.get("type"))
     if kind in _BOUND_OF and "enum" not in node:
         # Pydantic writes some of the bounds that cannot apply under its own names.
         bounds = (word for key in node if (word := _OWN_NAMES.get(key, key)) in _BOUND - {*_BOUND_OF[kind]})

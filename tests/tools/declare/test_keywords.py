@@ -232,37 +232,39 @@ def untyped(x) -> str:  # type: ignore[no-untyped-def]  # the fault in question
     return str(x)
 
 
-RIGHT: Any = {"description": "Knows plants."}
+ANY_TOOL: Any = tool
+ANY_AGENT: Any = agent
+ANY_POLICY: Any = RunPolicy
 FAULTS: list[tuple[Any, str]] = [
-    (lambda: tool(silent), "silent: has no description"),
-    (lambda: tool("x", "", bind_to(place_of, side_effect=READS)), "x: has no description"),
-    (lambda: tool(five), "five.limit: its default 'five': Input should be a valid integer"),
-    (lambda: tool(level), "level.how: its default 'middle': Input should be 'low' or 'high'"),
-    (lambda: tool(least), "least.name: minimum says nothing of the type string"),
-    (lambda: tool(deep), "deep.names: minLength says nothing of the type integer"),
-    (lambda: tool(untyped), "untyped: parameter x needs a type"),
+    (lambda: ANY_TOOL(silent), "silent: has no description"),
+    (lambda: ANY_TOOL("x", "", bind_to(place_of, side_effect=READS)), "x: has no description"),
+    (lambda: ANY_TOOL(five), "five.limit: its default 'five': Input should be a valid integer"),
+    (lambda: ANY_TOOL(level), "level.how: its default 'middle': Input should be 'low' or 'high'"),
+    (lambda: ANY_TOOL(least), "least.name: minimum says nothing of the type string"),
+    (lambda: ANY_TOOL(deep), "deep.names: minLength says nothing of the type integer"),
+    (lambda: ANY_TOOL(untyped), "untyped: parameter x needs a type"),
     (lambda: attribute("n", int, default="five"), "attribute.n: its default 'five': Input should be a valid integer"),
     (lambda: attribute("n", str, enum=("a", "b"), default="c"), "attribute.n: its default 'c': Input should be 'a'"),
     (lambda: attribute("n", str, minimum=1), "attribute.n: minimum says nothing of the type string"),
     (lambda: attribute("n", int, max_length=1), "attribute.n: maxLength says nothing of the type integer"),
     (lambda: bind_to("find", side_effect=READS, service=TRACKER), "bind_to: the service has no method 'find'"),
     (lambda: bind_to("find", side_effect=READS), "bind_to: 'find' is a method's name, so say service="),
-    (lambda: agent("my gardener", "x"), "'my gardener': no command can name such an agent"),
-    (lambda: agent("main", "x"), "'main': no command can name such an agent"),
-    (lambda: agent("a", "x", usess=[]), "agent: got an unexpected keyword argument 'usess'; did you mean uses?"),
-    (lambda: agent("a"), "agent: missing a required argument: 'description'"),
-    (lambda: agent("a", "x", uses=[3]), "a: 3 is nothing that agent(…) takes"),
-    (lambda: agent("a", "x", uses=[max_tool_calls(3)]), "a: max_tool_calls stands in run_policy(…), not in agent(…)"),
-    (lambda: agent("a", "x", model("ollama:b"), model=["ollama:a"]), "a: model is said twice"),
-    (lambda: tool(place_of, confrim="Now?"), "tool: got an unexpected keyword argument 'confrim'; did you mean"),
-    (lambda: tool(place_of, confirm="{{ plnat }}?"), "the confirmation of place_of names plnat; there are plant"),
-    (lambda: tool(place_of, inject=["session"]), "place_of: inject names session, which is not an argument"),
-    (lambda: tool("x", "Do.", side_effect=READS), "x: side_effect is said of a function"),
-    (lambda: tool(5), "tool: name must be str, not 5"),
-    (lambda: RunPolicy(default_caps(max_tool_calls(8)), max_tool_calls=8), "run_policy: max_tool_calls is said twice"),
-    (lambda: RunPolicy(max_tool_calls="8"), "RunPolicy: max_tool_calls must be int, not '8'"),
-    (lambda: RunPolicy(max_tool_calls=0), "RunPolicy: max_tool_calls Input should be greater than or equal to 1"),
-    (lambda: RunPolicy(time_budget="2 minits"), "RunPolicy: time_budget"),
+    (lambda: ANY_AGENT("my gardener", "x"), "'my gardener': no command can name such an agent"),
+    (lambda: ANY_AGENT("main", "x"), "'main': no command can name such an agent"),
+    (lambda: ANY_AGENT("a", "x", usess=[]), "agent: got an unexpected keyword argument 'usess'; did you mean uses?"),
+    (lambda: ANY_AGENT("a"), "agent: missing a required argument: 'description'"),
+    (lambda: ANY_AGENT("a", "x", uses=[3]), "a: 3 is nothing that agent(…) takes"),
+    (lambda: ANY_AGENT("a", "x", uses=[max_tool_calls(3)]), "a: max_tool_calls stands in run_policy(…)"),
+    (lambda: ANY_AGENT("a", "x", model("ollama:b"), model=["ollama:a"]), "a: model is said twice"),
+    (lambda: ANY_TOOL(place_of, confrim="Now?"), "tool: got an unexpected keyword argument 'confrim'; did you mean"),
+    (lambda: ANY_TOOL(place_of, confirm="{{ plnat }}?"), "the confirmation of place_of names plnat; there are plant"),
+    (lambda: ANY_TOOL(place_of, inject=["session"]), "place_of: inject names session, which is not an argument"),
+    (lambda: ANY_TOOL("x", "Do.", side_effect=READS), "x: side_effect is said of a function"),
+    (lambda: ANY_TOOL(5), "tool: name must be str, not 5"),
+    (lambda: ANY_POLICY(default_caps(max_tool_calls(8)), max_tool_calls=8), "run_policy: max_tool_calls is said twice"),
+    (lambda: ANY_POLICY(max_tool_calls="8"), "RunPolicy: max_tool_calls must be int, not '8'"),
+    (lambda: ANY_POLICY(max_tool_calls=0), "RunPolicy: max_tool_calls Input should be greater than or equal to 1"),
+    (lambda: ANY_POLICY(time_budget="2 minits"), "RunPolicy: time_budget"),
 ]  # fmt: skip
 
 

@@ -67,6 +67,7 @@ async def progress() -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
     yield once()
 
 
+NO_STREAM: Any = review
 SERVER = mcp_server(
     "calc",
     "1.0.0",
@@ -209,7 +210,7 @@ def test_a_broken_package_is_named_and_the_server_has_the_others(
         (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a supported version"),
         (lambda: mcp_server("x", "1", subscription("nothing", HEARD.append)), "which is no resource of it"),
         (lambda: static_prompt("x", "", ("god", "Hello.")), "not by 'god'"),
-        (lambda: notification("x", "", review), "x: sends must be an `async def` with `yield`"),
+        (lambda: notification("x", "", NO_STREAM), "x: sends must be an `async def` with `yield`"),
         (
             lambda: mcp_server("x", "1", *[static_prompt("x", "", ("user", "Hello."))] * 2),
             "the prompt x is there twice",
