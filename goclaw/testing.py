@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from goclaw.channels.memory import MemoryChannel
 from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.messages import ToolCall
 from goclaw.llm.scripted import ANSWERS, Answer, ScriptedModel
 from goclaw.memory.embedders.words import WordsEmbedder
 from goclaw.program.app.bench import AgentBench, open_agent
@@ -24,6 +25,7 @@ __all__ = [
     "MemoryChannel",
     "ScriptedModel",
     "SteppedClock",
+    "ToolCall",
     "WordsEmbedder",
     "open_bench",
 ]
@@ -46,7 +48,7 @@ def open_bench(
 ) -> AbstractAsyncContextManager[Any]:
     """Open a bench with tools (see `Bench`), or with an agent that answers by a script (see `AgentBench`).
 
-    Everything is kept below `folder`, an empty one. Other keyword arguments are keys of the configuration.
+    The workspace is below `folder`, an empty one. Other keyword arguments are keys of the configuration.
     """
     if parts and isinstance(parts[0], AgentPart):
         (agent,) = parts

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from goclaw.channels.memory import NAME, Room
@@ -74,10 +75,10 @@ class AgentBench:
 async def open_agent(
     folder: Path, parts: PackageParts, name: str, *, model: str = "", **settings: Any
 ) -> AsyncIterator[AgentBench]:
-    """Open the daemon with these parts below `folder`, an empty one; the agent of this name answers.
+    """Open the daemon with these parts; the agent of this name answers.
 
     Args:
-        folder: for the state and the workspace.
+        folder: for the workspace. The state is in a temporary folder: the path of a socket has to be short.
         parts: the declarations, the agent's among them.
         name: of the agent.
         model: the specification of its model; empty: as its declaration or `settings` say.
@@ -86,19 +87,20 @@ async def open_agent(
     Raises:
         ConfigError: something of it cannot be used.
     """
-    room = Room()
-    agents: dict[str, Any] = {"routes": [{"agent": name}]}
-    if model:
-        agents["kinds"] = {name: {"model": model, "fallbacks": []}}
-    own = {
-        "state_dir": folder / "state",
-        "workspace": folder / "workspace",
-        "channels": {NAME: {"room": room}},
-        "agents": agents,
-        **settings,
-    }
-    config = combine([SettingsSource(own), PackagedSource(parts.packaged)])
-    config.workspace_path.mkdir(parents=True, exist_ok=True)
-    async with open_app(config, parts=parts) as app:
-        await app.foundation.tools.registry.ready()
-        yield AgentBench(app, room, config.workspace_path)
+    with TemporaryDirectory(prefix="goclaw-") as state:
+        room = Room()
+        agents: dict[str, Any] = {"routes": [{"agent": name}]}
+        if model:
+            agents["kinds"] = {name: {"model": model, "fallbacks": []}}
+        own = {
+            "state_dir": state,
+            "workspace": folder / "workspace",
+            "channels": {NAME: {"room": room}},
+            "agents": agents,
+            **settings,
+        }
+        config = combine([SettingsSource(own), PackagedSource(parts.packaged)])
+        config.workspace_path.mkdir(parents=True, exist_ok=True)
+        async with open_app(config, parts=parts) as app:
+            await app.foundation.tools.registry.ready()
+            yield AgentBench(app, room, config.workspace_path)

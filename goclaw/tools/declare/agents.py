@@ -147,8 +147,12 @@ def _uses(parts: Sequence[Usable], name: str) -> Iterator[Use]:
             yield use_selected(part)
         elif isinstance(part, ToolsetPart | AgentToolset):
             yield use(part)
-        else:
+        elif callable(part) or isinstance(part, ToolDeclaration | Tool):
             own.append(tool(part) if callable(part) else part)
+        elif not getattr(part, "forms", ()):
+            raise ValueError(f"{name}: uses takes tools, functions, toolsets and names of tools, not {part!r}")
+        else:
+            own.append(part)
     refuse_leftovers(own, (ToolDeclaration, Tool), name, "agent")
     if own:
         yield use("tools", *own)

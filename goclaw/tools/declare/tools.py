@@ -135,9 +135,7 @@ class ToolDeclaration:
 def refuse_silence(name: str, description: str) -> None:
     """Raise ValueError unless a tool has a description."""
     if not description.strip():
-        raise ValueError(
-            f"{name}: has no description, by which a model chooses it; write a docstring, or description=…"
-        )
+        raise ValueError(f"{name}: has no description, which models choose it by: write a docstring, or description=…")
 
 
 def _build(name: str, description: str, said: Mapping[str, Any], does: Binding) -> Tool:

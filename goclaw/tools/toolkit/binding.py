@@ -109,7 +109,7 @@ def passthrough(
     try:
         hints = get_type_hints(method, include_extras=True)
     except NameError as error:
-        raise ValueError(f"{name or method.__name__}: {error}") from error
+        raise ValueError(f"{name or method.__name__}: the type {error}: import it, or correct it") from error
     parameters = list(inspect.signature(method).parameters.values())[1 if service else 0 :]
     if unknown := sorted(inject.keys() - {each.name for each in parameters}):
         raise ValueError(f"{name or method.__name__}: inject names {', '.join(unknown)}, which is not an argument")

@@ -314,7 +314,7 @@ def _find_misfit(node: Any) -> str:
         # Pydantic writes some of the bounds that cannot apply under its own names.
         bounds = (word for key in node if (word := _OWN_NAMES.get(key, key)) in _BOUND - {*_BOUND_OF[kind]})
         if unfit := next(bounds, ""):
-            return f"{unfit} says nothing of the type {kind}"
+            return f"{unfit} says nothing of the type {kind}: remove it, or change the type"
     inner = (node.get("items"), *node.get("anyOf", ()), *node.get("properties", {}).values())
     return next(filter(None, map(_find_misfit, inner)), "")
 

@@ -241,12 +241,17 @@ def _collect(
         if isinstance(value, AgentPart | ToolsetPart | ServerPart):
             configured.append(value)
         for tool in _tools_of(value, tools):
-            fault = "is declared twice in this file" if tools.get(tool.spec.name, tool) is not tool else ""
+            fault = (
+                "is declared twice in this file; give one of the two another name"
+                if tools.get(tool.spec.name, tool) is not tool
+                else ""
+            )
             fault = fault or _name_fault(tool.spec.name)
             if not fault and checking and not tool.spec.description:
                 fault = "has no description, which models choose it by: write a docstring"
             if fault:
-                problems.append(Problem(*source.places[name], f"tool {tool.spec.name} {fault}"))
+                declared = (each for each, made in _bound(names, source) if getattr(made, "tool", None) is tool)
+                problems.append(Problem(*source.places[next(declared, name)], f"tool {tool.spec.name} {fault}"))
             tools.setdefault(tool.spec.name, tool)
     if not (tools or configured or problems or may_be_empty or _hooks_of(names, source)):
         problems.append(Problem(1, 1, NO_PARTS))

@@ -253,7 +253,7 @@ FAULTS: list[tuple[Any, str]] = [
     (lambda: ANY_AGENT("main", "x"), "'main': no command can name such an agent"),
     (lambda: ANY_AGENT("a", "x", usess=[]), "agent: got an unexpected keyword argument 'usess'; did you mean uses?"),
     (lambda: ANY_AGENT("a"), "agent: missing a required argument: 'description'"),
-    (lambda: ANY_AGENT("a", "x", uses=[3]), "a: 3 is nothing that agent(…) takes"),
+    (lambda: ANY_AGENT("a", "x", uses=[3]), "a: uses takes tools, functions, toolsets and names of tools, not 3"),
     (lambda: ANY_AGENT("a", "x", uses=[max_tool_calls(3)]), "a: max_tool_calls stands in run_policy(…)"),
     (lambda: ANY_AGENT("a", "x", model("ollama:b"), model=["ollama:a"]), "a: model is said twice"),
     (lambda: ANY_TOOL(place_of, confrim="Now?"), "tool: got an unexpected keyword argument 'confrim'; did you mean"),

@@ -178,7 +178,10 @@ def test_two_tools_of_one_name_are_a_fault_of_the_second(config: Config, folder:
         "NONE)", "NONE, name='garden')"
     )
     (found,) = check_file(put(folder / "garden.py", text), config)
-    assert (found.line, found.message) == (14, "tool garden is declared twice in this file")
+    assert (found.line, found.message) == (
+        14,
+        "tool garden is declared twice in this file; give one of the two another name",
+    )
 
 
 def test_what_is_imported_or_private_is_no_tool_of_the_file(config: Config, folder: Path) -> None:
