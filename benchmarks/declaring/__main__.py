@@ -132,7 +132,8 @@ def main() -> None:
     uv = shutil.which("uv") or sys.exit("uv is needed: it makes an environment for each library")
     found = {}
     for name in ("goclaw", *PACKAGES):
-        text = (HERE / f"gardener_{name}.py").read_text()
+        # The files of others are texts here: their libraries are not installed.
+        text = (HERE / f"gardener_{name}.py{'.txt' if name in PACKAGES else ''}").read_text()
         python = sys.executable if name == "goclaw" else _environment(uv, name)
         found[name] = {
             "version": _version(python, PACKAGES.get(name, "goclaw")),

@@ -137,22 +137,22 @@ def _models(names: str | Sequence[str]) -> dict[str, Any]:
     return {"model": first, "fallbacks": tuple(others)}
 
 
-def _uses(parts: Sequence[Usable], name: str) -> Iterator[Use]:
+def _uses(parts: Sequence[Any], name: str) -> Iterator[Use]:
     """Yield what `uses` says, in the words of the language."""
-    own: list[ToolDeclaration | Tool] = []
+    own = []
     for part in parts:
-        if isinstance(part, Use):
-            yield part
-        elif isinstance(part, str):
+        if isinstance(part, str):
             yield use_selected(part)
         elif isinstance(part, ToolsetPart | AgentToolset):
             yield use(part)
-        elif callable(part) or isinstance(part, ToolDeclaration | Tool):
-            own.append(tool(part) if callable(part) else part)
-        elif not getattr(part, "forms", ()):
-            raise ValueError(f"{name}: uses takes tools, functions, toolsets and names of tools, not {part!r}")
-        else:
+        elif isinstance(part, Use):
+            yield part
+        elif callable(part):
+            own.append(tool(part))
+        elif hasattr(part, "forms") or isinstance(part, Tool):
             own.append(part)
+        else:
+            raise ValueError(f"{name}: uses takes tools, functions, toolsets and names of tools, not {part!r}")
     refuse_leftovers(own, (ToolDeclaration, Tool), name, "agent")
     if own:
         yield use("tools", *own)

@@ -160,7 +160,7 @@ def notification(name: str, description: str, sends: Stream[Mapping[str, Any]]) 
 def _opening(stream: Stream[T], what: str) -> Callable[[], AbstractAsyncContextManager[AsyncIterator[T]]]:
     """Return the function that opens a stream. Raises ValueError: `stream` is none."""
     if inspect.isasyncgenfunction(stream):
-        return lambda: aclosing(stream())  # type: ignore[type-var]  # a generator, as was looked at
+        return lambda: aclosing(stream())
     if inspect.iscoroutinefunction(stream) or inspect.isgeneratorfunction(stream):
         raise ValueError(f"{what} must be an `async def` with `yield`, or a function with @asynccontextmanager")
     return stream  # type: ignore[return-value]  # no async generator: it opens its stream itself
