@@ -35,10 +35,7 @@ MAX_BYTES = 1_000_000
 NO_PACKAGES = (
     "a plugin that needs more packages than GoClaw must be a package itself (`goclaw plugin add`, docs/plugins.md)"
 )
-NO_PARTS = (
-    "declares no tool, toolset or agent; make one with `@tool` (goclaw.toolkit.base) or `tool(…)` (goclaw.declare), "
-    "and bind it to a name"
-)
+NO_PARTS = "declares no tool, toolset or agent; make one with `@tool` or `agent(…)` (goclaw.declare), bound to a name"
 _NUMBERS = count(1)
 _IN_FORCE: dict[Path, "_Loaded"] = {}
 """The last good version of each file."""

@@ -171,12 +171,13 @@ async def test_a_subscription_may_be_refused() -> None:
         await only.subscribed(ANNA, "a://a")
 
 
-def test_a_package_names_it_and_the_server_has_it(packages: Path) -> None:
+@pytest.mark.parametrize("line", ["calc_tools:SERVER.declared", "calc_tools:SERVER"])
+def test_a_package_names_it_and_the_server_has_it(line: str, packages: Path) -> None:
     source = """
 from goclaw.declare import mcp_server, static_prompt
 SERVER = mcp_server("calc", "1.0", static_prompt("greeting", "Greet.", ("user", "Hello!")))
 """
-    install(packages, "calc-tools", {"calc_tools": source}, {"mcp.calc": "calc_tools:SERVER.declared"})
+    install(packages, "calc-tools", {"calc_tools": source}, {"mcp.calc": line})
     found: Declared = together(declarations())
     assert [each.name for each in found.prompts] == ["greeting"]
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from goclaw import declare
+from goclaw.common.core.clock import SteppedClock
 from goclaw.common.specs import Risk, SideEffect
 from goclaw.testing import open_bench
 from goclaw.tools.declare import (
@@ -42,7 +43,12 @@ from goclaw.tools.declare import (
     use_selected,
 )
 from goclaw.tools.toolkit.base import ToolContext
+from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.sources import open_sources
+from tests.plugin import install, packages, with_packages
 from tests.tables import table
+
+__all__ = ["packages"]
 
 READS = SideEffect.READ_ONLY
 
@@ -174,6 +180,14 @@ async def test_a_function_may_take_the_context(tmp_path: Path) -> None:
 
     async with open_bench(tmp_path, tool(who).built()) as bench:
         assert (await bench.call("who", {"greeting": "Hello"})).content == "Hello, tui:somebody"
+
+
+async def test_a_package_names_a_function_that_is_a_tool(packages: Path, tmp_path: Path) -> None:
+    source = "from goclaw.declare import tool\n@tool\ndef greet() -> str:\n    'Greet.'\n    return 'Hello'\n"
+    install(packages, "greeting", {"greeting": source}, {"tools.greet": "greeting:greet"})
+    loaded = with_packages(tmp_path / "state")
+    async with open_sources(loaded.config, SteppedClock(), parts_of(loaded.packaged)) as sources:
+        assert sources.faults == {} and "greet" in [made.spec.name for made in sources.tools()]
 
 
 class Tracker:
