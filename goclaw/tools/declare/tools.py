@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import NoneType
 from typing import Any, ClassVar, TypedDict, Unpack, get_type_hints, overload
 
 from pydantic import BaseModel, ValidationError
@@ -30,6 +31,7 @@ from goclaw.tools.declare.shapes import (
     with_injected,
     written,
 )
+from goclaw.tools.templates import check
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolFunction
 from goclaw.tools.toolkit.base import tool as declared_tool
 from goclaw.tools.toolkit.binding import Errors, Injects, Method, Service, bind, find_mismatch, misfit
@@ -97,6 +99,10 @@ class ToolDeclaration:
             result = model_from((result,), f"{self.name}_result")
         takes = model_from(said.get("args", ()), self.name)
         refuse_faults(takes, self.name)
+        asked: ConfirmSettings | None = said.get("confirmation")
+        texts = {"task": said.get("prompt"), "call hint": said.get("call_hint_template")}
+        for what, text in {**texts, "confirmation": asked and asked.prompt}.items():
+            check(text or "", set(takes.model_fields), f"the {what} of {self.name}", len(text or ""))
         return ExportedToolSettings(
             description=self.description,
             title=said.get("title", ""),
@@ -108,7 +114,7 @@ class ToolDeclaration:
             call_hint=said.get("call_hint_template", ""),
             result_hint=said.get("result_hint_template", ""),
             reminder=said.get("result_reminder", ""),
-            confirm=said.get("confirmation"),
+            confirm=asked,
             bounded=bool(said.get("bounded_result")),
         )
 
@@ -253,7 +259,7 @@ def tool(what: Any = None, /, *given: Any, **said: Unpack[ToolKeywords]) -> Any:
         name, description, *options = what, *given
     else:
         part = "description" if isinstance(what, str) else "name"
-        raise ValueError(f"tool: {part} must be str, not {(given[0] if given else what)!r}")
+        raise ValueError(f"tool: {part} must be str, not {repr(given[0] if given else what)[:80]}")
     refuse_leftovers(options, ToolOption, name, "tool")
     if unfit := sorted(keywords.keys() - _WORDS.keys()):
         raise ValueError(f"{name}: {unfit[0]} is said of a function, tool(function, …), or in bind_to(…)")
@@ -270,7 +276,7 @@ def _shape_of(function: Callable[..., Any], said: dict[str, Any]) -> Iterator[To
         return
     shape = forwarded(function)
     yield args(arguments_of(shape)[0])
-    if (result := get_type_hints(function).get("return", str)) is not str:
+    if (result := get_type_hints(function).get("return", str)) not in (str, NoneType):
         yield returns(result)
 
 
@@ -428,8 +434,15 @@ def _as(gives: Any) -> Callable[[Any], Any]:
     return lambda found: found
 
 
+def _question(option: ToolOption) -> ToolOption:
+    """Return a confirmation. Raises ValueError: it is another word, and nothing would be asked."""
+    if option.word != "confirmation":
+        raise ValueError(f"confirm takes a text or confirmation(…), not {option.word}(…)")
+    return option
+
+
 _WORDS: Mapping[str, Callable[[Any], ToolOption]] = {
-    "confirm": lambda given: given if isinstance(given, ToolOption) else confirmation(prompt_template=given),
+    "confirm": lambda given: _question(given) if isinstance(given, ToolOption) else confirmation(prompt_template=given),
     "hint": call_hint_template,
     "result_hint": result_hint_template,
     "reminder": result_reminder,
