@@ -266,6 +266,9 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     )
     forwards = tuple(part.target for part in declared if part.target)
     if isinstance(what, ToolsetPart):
+        if done or brought:
+            lost = (*done, *brought)[0].spec.name
+            raise ValueError(f"{name}: code does {lost}, so add it where the toolset is declared")
         return Export(name, settings, what, told, forwards=forwards)
     methods = ToolsetPart(f"{name}.methods", tools=(*done, *brought)) if done or brought else None
     return Export(name, settings, methods, told, inline=True, forwards=forwards)

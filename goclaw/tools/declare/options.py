@@ -109,12 +109,11 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError as error:
             raise ValueError(f"{name}: {error}{_guess(named, hints)}") from None
         for argument, value in _each(bound):
-            hint, expected = hints.get(argument, (None, None))
-            if expected and not type(value).__module__.startswith("goclaw.") and not _fits(expected, value):
-                wanted = _MODULES.sub("", inspect.formatannotation(hint)).strip("'")
-                raise ValueError(f"{name}: {argument} must be {wanted}, not {repr(value)[:80]}")
             if argument not in hints:
                 raise ValueError(f"{name}: got an unexpected keyword argument '{argument}'{_guess(named, hints)}")
+            if not type(value).__module__.startswith("goclaw.") and not _fits(function, argument, value):
+                wanted = _MODULES.sub("", inspect.formatannotation(hints[argument])).strip("'")
+                raise ValueError(f"{name}: {argument} must be {wanted}, not {repr(value)[:80]}")
         try:
             return function(*given, **named)
         except ValidationError as error:
@@ -138,19 +137,30 @@ def _each(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def _hints(function: Callable[..., Any]) -> Mapping[str, tuple[Any, TypeAdapter[Any] | None]]:
-    """Return the annotation of each argument, with its check; None for any type, or for types of the language."""
+def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotation of each argument, those of a `TypedDict` of keywords among them."""
     found: dict[str, Any] = {}
     for name, hint in get_type_hints(function, include_extras=True).items():
         keywords = get_args(hint)[0] if get_origin(hint) is Unpack else None
         found |= get_type_hints(keywords, include_extras=True) if keywords else {name: hint}
-    return {name: (hint, _check(hint)) for name, hint in found.items()}
+    return found
 
 
-def _check(hint: Any) -> TypeAdapter[Any] | None:
+@cache
+def _check(function: Callable[..., Any], argument: str) -> TypeAdapter[Any] | None:
+    """Return what checks an argument; None for types of the language."""
     with suppress(PydanticUserError):
-        return TypeAdapter(hint)
+        return TypeAdapter(_hints(function)[argument])
     return None
+
+
+def _fits(function: Callable[..., Any], argument: str, value: Any) -> bool:
+    try:
+        if expected := _check(function, argument):
+            expected.validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _guess(named: Mapping[str, Any], known: Mapping[str, Any]) -> str:
@@ -165,14 +175,6 @@ def _explain(error: ValidationError) -> str:
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))} {each['msg'].removeprefix('Value error, ')}" for each in details
     )
-
-
-def _fits(expected: TypeAdapter[Any], value: Any) -> bool:
-    try:
-        expected.validate_python(value, strict=True)
-    except ValidationError:
-        return False
-    return True
 
 
 def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where: str, form: str) -> None:

@@ -189,6 +189,7 @@ def test_an_existing_toolset_is_exported_as_it_is() -> None:
         (lambda: use("empty"), "has tools of its own"),
         (lambda: use("helpers", tool("a", "A.")), "nothing does it"),
         (lambda: export("set", tool("read", "Read.")), "built-in tool"),
+        (lambda: export(COMMON, METHOD), "common: code does log_it, so add it where the toolset is declared"),
     ],
 )
 def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, fault: str) -> None:
