@@ -1,17 +1,13 @@
 """Agents, toolsets, tools, policies, MCP servers and registries in Python (docs/declare.md).
 
-    DOCS = toolset(
-        "docs.search",
-        tool(
-            "search_docs",
-            "Search indexed documentation.",
-            args(attribute("query", str, "Search phrase"), attribute("limit", int, default=5), required("query")),
-            returns(attribute("documents", list[str], "Matched snippets"), required("documents")),
-            bind_to(index.search, side_effect=SideEffect.READ_ONLY),
-        ),
-    )
-    CHAT = agent("chat", "Conversational runner.", use(DOCS), run_policy(default_caps(max_tool_calls(8))))
+    @tool(side_effect=SideEffect.READ_ONLY)
+    def search_docs(query: str, limit: int = 5) -> list[str]:
+        '''Search indexed documentation.'''
+        return index.search(query)[:limit]
 
+    CHAT = agent("chat", "Conversational runner.", uses=[search_docs], policy=RunPolicy(max_tool_calls=8))
+
+Keywords stand for the words of the language (`use`, `run_policy`, `confirmation` …), which make the same records.
 Plain functions that return plain values: they make the settings that the configuration would have made, and tools.
 `load_config` puts the declarations of installed packages below the operator's layers, key by key
 (`config.packaged`; `toolkit.parts` reads them, through the catalogue), so that the daemon and every
