@@ -148,8 +148,8 @@ BUGS: list[Bug] = [
         "an unknown key of the configuration is passed over",
         "class config: a misspelt rule protects nobody",
         "goclaw/common/config/section.py",
-        'model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)',
-        'model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)',
+        'ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)',
+        'ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)',
         "tests/adversarial/test_broken.py",
     ),
     bug(

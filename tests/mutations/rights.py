@@ -261,8 +261,8 @@ BUGS: list[Bug] = [
         "a method is bound to arguments that it does not take",
         "class declaration: found when somebody calls it",
         "goclaw/tools/declare/tools.py",
-        "        if fault and does.to_call is None:",
-        "        if fault and does.to_call is None and does.as_it_is:",
+        "    if fault and does.to_call is None:",
+        "    if fault and does.to_call is None and does.as_it_is:",
         "tests/tools/declare/test_tools.py::test_what_does_not_hold_together_is_refused_when_it_is_declared",
     ),
     bug(

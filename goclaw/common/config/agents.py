@@ -188,8 +188,9 @@ GENERAL = "general"
 GENERAL_KIND = AgentSettings.model_construct(description="Does any task that can be described in a message.")
 
 
+KIND_NAME = r"(?!main\Z)[a-z][a-z0-9_-]{0,39}"
 _KIND_NAMES = require_names(
-    r"(?!main\Z)[a-z][a-z0-9_-]{0,39}",
+    KIND_NAME,
     "should have names of small letters, digits, `-` and `_`; `agents.main` stands beside it",
 )
 

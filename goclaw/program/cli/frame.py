@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tool": ("goclaw.program.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.program.cli.model:agents_app", "List and describe agents."),
     "plugin": ("goclaw.program.cli.plugin:app", "Add, list, update and remove plugins."),
-    "declare": ("goclaw.program.cli.plugin:declare_app", "Check a one-file plugin without a daemon."),
+    "declare": ("goclaw.program.cli.declare:app", "Check, begin and try a one-file plugin without a daemon."),
     "prompt-files": ("goclaw.program.cli.prompt_files:app", "Show and approve changes to AGENTS.md and the like."),
     "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and inspect MCP servers."),
     "registry": ("goclaw.extensions.registries.cli.registry:app", "Browse, sync, publish to and serve registries."),

@@ -225,7 +225,7 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
         open_users(config.users_path, clock) as users,
         open_environment(config, users, clock) as environment,
         open_sources(config, clock, parts) as sources,
-        open_hooks(environment) as hooks,
+        open_hooks(environment, files=parts.hooks) as hooks,
     ):
         if listens(config) and config.memory.enabled:
             environment.memory = DaemonMemory(environment.memory, config)

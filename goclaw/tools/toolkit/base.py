@@ -37,7 +37,7 @@ from goclaw.tools.execution.tasks.base import Tasks
 from goclaw.tools.templates import check
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.arguments import validate
-from goclaw.tools.toolkit.json_schema import Takes, arguments_of, schema_of, without_titles
+from goclaw.tools.toolkit.json_schema import Takes, arguments_of, refuse_faults, schema_of, without_titles
 from goclaw.tools.toolkit.results import BOUNDS, ResultType
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -470,9 +470,10 @@ def _check_spec(
 ) -> None:
     """Check that a declaration is consistent. Raises ValueError that names the tool and the fault."""
     check_name(spec.name)
-    # The tests check the templates of the catalogue's tools, so that no start loads their engine.
+    # The tests check the templates and defaults of the catalogue's tools, so that no start loads their engine.
     if not function.__module__.startswith(_IN_THE_CATALOGUE) or "." in function.__qualname__:
         check_templates(spec, arguments, result, denied)
+        refuse_faults(arguments, spec.name, spec.schema)
     if spec.bounded and not result.is_bounded:
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
     for example in () if spec.injected else spec.examples:  # the values that hooks would fill in are unknown

@@ -144,7 +144,7 @@ class PluginFiles:
             log.info("%s is in force: tools %s", file.title, names)
             if found.configured and not first:
                 log.warning(
-                    "%s: what it says of agents and toolsets (%s) is in force after %s",
+                    "%s: what it says of agents, toolsets, servers and hooks (%s) is in force after %s",
                     file.title,
                     ", ".join(found.configured),
                     daemon_command("restart"),
