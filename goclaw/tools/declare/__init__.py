@@ -90,6 +90,7 @@ from goclaw.tools.declare.registries import (
 )
 from goclaw.tools.declare.shapes import args, attribute, field, required, returns
 from goclaw.tools.declare.tools import (
+    annotations,
     artifact,
     bind_to,
     bounded_result,
@@ -115,6 +116,7 @@ __all__ = [
     "after_tools",
     "agent",
     "agent_toolset",
+    "annotations",
     "api_version",
     "args",
     "artifact",

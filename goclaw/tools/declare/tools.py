@@ -92,12 +92,14 @@ class ToolDeclaration:
             bounded=bool(said.get("bounded_result")),
             artifacts={each.kind: each.model for each in said.get("artifact", ())},
         )
-        return build(function)
+        made = build(function)
+        hints = replace(made.spec.annotations, **said.get("annotations", {}))
+        return replace(made, spec=replace(made.spec, annotations=hints))
 
     def exported(self) -> ExportedToolSettings:
         """Return the settings of a tool that an agent offers. Raises ValueError."""
         said = self.said
-        if unfit := sorted({"artifact", "inject"} & said.keys()):
+        if unfit := sorted({"annotations", "artifact", "inject"} & said.keys()):
             raise ValueError(f"{self.name}: {unfit[0]} is for a tool that code does, and no agent; say bind_to(...)")
         result = result_from(said.get("returns", ()), f"{self.name}_result", bounded=bool(said.get("bounded_result")))
         if result is not str and not (isinstance(result, type) and issubclass(result, BaseModel)):
@@ -284,6 +286,18 @@ def mcp_toolset(server: str, name: str, *tools: ToolDeclaration) -> ToolsetPart:
 def title(text: str) -> ToolOption:
     """Set the tool's name for people."""
     return ToolOption("title", text)
+
+
+def annotations(
+    *,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+) -> ToolOption:
+    """Set hints for MCP clients. What is not set follows from the side effect; risk and approval stay as they are."""
+    hints = {"read_only": read_only, "destructive": destructive, "idempotent": idempotent, "open_world": open_world}
+    return ToolOption("annotations", {name: hint for name, hint in hints.items() if hint is not None})
 
 
 def prompt(template: str) -> ToolOption:

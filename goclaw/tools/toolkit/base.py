@@ -485,10 +485,8 @@ def check_name(name: str) -> None:
 
 
 def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:
-    reads = side_effect in (SideEffect.NONE, SideEffect.READ_ONLY)
     return Annotations(
-        read_only=reads,
-        destructive=None if reads else side_effect is SideEffect.SPAWNS,
+        read_only=side_effect in (SideEffect.NONE, SideEffect.READ_ONLY),
         idempotent=idempotent,
         open_world=side_effect in (SideEffect.NETWORK, SideEffect.SPAWNS),
     )

@@ -258,7 +258,7 @@ def _describe(spec: ToolSpec) -> types.Tool:
         annotations=types.ToolAnnotations(
             title=spec.title,
             read_only_hint=known.read_only,
-            destructive_hint=known.destructive,
+            destructive_hint=known.may_destroy,
             idempotent_hint=known.idempotent,
             open_world_hint=known.open_world,
         ),

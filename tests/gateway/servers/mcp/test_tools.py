@@ -12,11 +12,12 @@ from pydantic import Field
 from goclaw.common.auth.users import User
 from goclaw.common.config.tools import CliToolSettings
 from goclaw.common.core.redact import remember
-from goclaw.common.specs import SideEffect
+from goclaw.common.specs import Annotations, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.sentences import describe_effect
 from goclaw.tools.builtin.cli_source import cli_tool
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.toolkit.registry import BuiltIn
 from goclaw.tools.toolkit.results import Result
 from tests.gateway.servers.mcp.exporting import living, world_of
@@ -65,6 +66,29 @@ async def test_a_tool_goes_out_with_its_schemas_and_hints(tmp_path: Path, era: s
         result = await client.call_tool("add", {"numbers": [1, 2]})
         assert (result.structured_content, result.is_error) == ({"total": 3, "note": ""}, False)
         jsonschema.validate(result.structured_content, found.output_schema)
+
+
+async def test_a_tool_may_destroy_unless_it_only_reads_or_says_otherwise(tmp_path: Path) -> None:
+    def keeping(name: str, side_effect: SideEffect, hints: Annotations | None = None) -> Tool:
+        async def keep(ctx: ToolContext) -> str:
+            """Keep it."""
+            return "kept"
+
+        return tool(side_effect=side_effect, name=name, annotations=hints)(keep)
+
+    tools = [
+        keeping("silent", SideEffect.MUTATING),
+        keeping("gentle", SideEffect.MUTATING, Annotations(destructive=False)),
+        keeping("rough", SideEffect.MUTATING, Annotations(destructive=True)),
+        keeping("reading", SideEffect.READ_ONLY),
+    ]
+    async with house(tmp_path, tools=tools) as home, home.client() as client:
+        listed = {each.name: each.annotations for each in (await client.list_tools()).tools}
+    told = {name: listed[name] and listed[name].destructive_hint for name in ("silent", "gentle", "rough", "reading")}
+    assert told == {"silent": True, "gentle": False, "rough": True, "reading": None}
+    silent, gentle = tools[0].spec, tools[1].spec
+    assert silent.risk is gentle.risk is Risk.MEDIUM
+    assert describe_effect(silent, silent.risk) == describe_effect(gentle, gentle.risk) == "", "asking stays as it is"
 
 
 @pytest.mark.promise("P-roles")
