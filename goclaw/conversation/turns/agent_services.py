@@ -355,6 +355,9 @@ class AgentServices(TurnServices):
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        self._context.ports.outbox.check(delivery)
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others
         outbox, shown = self._context.ports.outbox, ShownLinks(self.must_show).whole(delivery.text)

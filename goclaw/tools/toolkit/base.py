@@ -28,7 +28,7 @@ from goclaw.common.net.pages.base import Web
 from goclaw.common.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.durable.store.blobs import Blobs
-from goclaw.errors import InvalidInput
+from goclaw.errors import DeliveryError, InvalidInput, ToolError
 from goclaw.memory.base import MemoryPort
 from goclaw.tools.approval.guard import Sink
 from goclaw.tools.approval.requests import DENIED, Grounds
@@ -128,6 +128,13 @@ class ToolContext:
     def step(self) -> str:
         """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
         return self.port.step
+
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Check that a channel takes such a message, before anybody is asked about it. Raises ToolError."""
+        try:
+            self.port.services.check_delivery(delivery)
+        except DeliveryError as error:
+            raise ToolError(f"not delivered: {error}") from error
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         """Hand a message over to a chat and wait for the channel's receipt."""
