@@ -50,6 +50,7 @@ class Rules:
             except Unclear as reason:
                 raise _refusal_of(f"{reason} (`{shown}`)", f"tools.exec.blocked (`{' '.join(rule)}`)") from None
             if blocked:
+                shown = _matching(command.words, rule)
                 raise ToolError(f"permission denied: `{shown}` is blocked by tools.exec.blocked (`{' '.join(rule)}`)")
         if self.allowed is None or command.name in HARMLESS:
             return
@@ -67,6 +68,23 @@ class Rules:
 
 def _refusal_of(reason: str, key: str) -> ToolError:
     return ToolError(f"permission denied: {reason}, so it cannot be judged by {key}")
+
+
+def _matching(words: Words, rule: Sequence[str]) -> str:
+    """Return the first words of a command, and those that a rule names wherever they stand."""
+    syntax, left = OPTIONS.get(rule[0]), [word for word in rule[1:] if not is_option(word)]
+    given = [word for word in rule if is_option(word)]
+    options = [*given, *(f"-{letter}" for word in given if word[1] != "-" and len(word) < 4 for letter in word[1:])]
+    shown: list[str] = []
+    for at, word in enumerate(words):
+        names = word is not None and at > 0 and bool(left) and _same(word, left[0], syntax)
+        if names:
+            left.pop(0)
+        if at < 3 or names or any(has_option([word], option, syntax) for option in options):
+            shown.append((word or "…")[:100])
+        elif shown[-1] != "…":
+            shown.append("…")
+    return " ".join(shown[:-1] if shown[3:] and shown[-1] == "…" else shown)
 
 
 def _readings(words: Words) -> Iterator[Words]:

@@ -1,5 +1,7 @@
 """What `tools.exec.allowed` and `blocked` let through."""
 
+import re
+
 import pytest
 
 from goclaw.errors import ToolError
@@ -77,6 +79,24 @@ def test_what_is_blocked_is_refused_wherever_it_stands(line: str, rule: str) -> 
     with pytest.raises(ToolError) as refusal:
         BLOCKED.judge(line)
     assert str(refusal.value).endswith(f"is blocked by tools.exec.blocked (`{rule}`)")
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "shown"),
+    [
+        ("git push --force", "git push", "git push --force"),
+        ("git -C . push origin", "git push", "git -C . push"),
+        ("/usr/bin/git -C . -c a=b --no-pager push", "git push", "/usr/bin/git -C . … push"),
+        ("python3 -m pip --quiet install x", "pip install", "python3 -m pip … install"),
+        ("rm a b c -r d e -f", "rm -rf", "rm a b … -r … -f"),
+        ("find . -name x -delete", "find -delete", "find . -name … -delete"),
+        ("git -C . $what", "git push", "git -C ."),
+        ("git $what now", "git push", "git … now"),
+    ],
+)
+def test_what_is_refused_is_shown_with_the_words_that_match_the_rule(line: str, rule: str, shown: str) -> None:
+    with pytest.raises(ToolError, match=rf"`{re.escape(shown)}` is blocked by tools\.exec\.blocked \(`{rule}`\)"):
+        Rules(blocked=[rule]).judge(line)
 
 
 @pytest.mark.parametrize("line", ["git status", "git log push", "ls rm", "echo curl", "grep 'rm x' file", "rmdir x"])
