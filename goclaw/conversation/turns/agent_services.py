@@ -352,6 +352,9 @@ class AgentServices(TurnServices):
         shown = replace(question, title=links.whole(question.title), text=links.whole(question.text))
         return await self._questions.ask(shown, step)
 
+    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return super().limit(None) if seconds is None else self.agent_run.policy.limit(seconds)
+
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)
 

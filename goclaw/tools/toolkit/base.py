@@ -276,7 +276,7 @@ class Tool:
     run: Callable[..., Awaitable[Any]]
     """From the context and the arguments to the result."""
     own_timeout: bool = False
-    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's limit does not apply."""
+    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's only limit is `timing.tools`."""
     risk: "RiskOf | None" = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
     grounds: "GroundsOf | None" = None

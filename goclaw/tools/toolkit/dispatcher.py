@@ -329,10 +329,12 @@ class Dispatcher:
         self._announce(watch)
         watch.stage, watch.outcome.provenance = Stage.RUNNING, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        usual = watch.scope.seconds or self._environment.config.tools.timeout
-        limit = None if tool.own_timeout else tool.spec.timeout or usual
+        declared, usual = tool.spec.timeout, self._environment.config.tools.timeout
+        if tool.own_timeout:
+            declared = usual = None
+        limit = min(filter(None, (watch.scope.seconds, declared)), default=usual)
         try:
-            async with asyncio.timeout(limit):
+            async with watch.scope.services.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
                 work = tool.call(context, invocation.arguments)
                 name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))

@@ -35,7 +35,7 @@ class CallScope:
     services: TurnServices
     turn: str = ""
     seconds: float | None = None
-    """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
+    """How long a tool may run, whatever it declares; None: as it declares, else `tools.timeout`."""
     selections: tuple[Sequence[str] | None, ...] = ()
     """Selections of the actor's tools (see `core.selection`), each of which must have the tool; None: all of
     them.
