@@ -267,7 +267,9 @@ class ExecSettings(Section):
         "commands are refused. Known harmless options before the words are ignored.",
     )
     blocked: Names = Field(
-        (), description="Commands that may not run, in the same form, whatever options come before the words."
+        (),
+        description="Commands that may not run, in the same form, whatever options come before the words; counts for "
+        "`ssh_exec`, too.",
     )
     timeout: float = Field(30, gt=0, le=300, description="Time limit of a command in seconds, if the call sets none.")
     output_limit: int = Field(
