@@ -340,7 +340,12 @@ class ToolsSettings(Section):
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
     write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
     edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
-    search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
+    search: SearchSettings = Field(
+        default_factory=SearchSettings,
+        description="The `search` and `glob` tools. A search shows source first, then config, docs and media; "
+        "`search_priority.json` in the state folder gives endings another place: "
+        '`{"source": ["md"], "config": ["py"]}`.',
+    )
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
     web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
     web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
