@@ -342,9 +342,8 @@ class ToolsSettings(Section):
     edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
     search: SearchSettings = Field(
         default_factory=SearchSettings,
-        description="The `search` and `glob` tools. A search shows source first, then config, docs and media; "
-        "`search_priority.json` in the state folder gives endings another place: "
-        '`{"source": ["md"], "config": ["py"]}`.',
+        description="The `search` and `glob` tools. Source comes first, then config, docs, media: "
+        '`search_priority.json` in the state folder moves endings (`{"source": ["md"], "config": ["py"]}`).',
     )
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
     web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")

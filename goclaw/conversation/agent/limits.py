@@ -197,14 +197,14 @@ class RunPolicy:
                     clock.reschedule(loop.time() + left)
 
     @asynccontextmanager
-    async def limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """End the block with TimeoutError when it has taken so long, waiting for people not counted."""
+    async def limit(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """End the block with TimeoutError when it has taken so long, waiting for people not counted; None: never."""
         async with asyncio.timeout(None if self._pauses else seconds) as clock:
-            self._clocks[clock] = seconds
+            self._clocks.update({} if seconds is None else {clock: seconds})
             try:
                 yield clock
             finally:
-                del self._clocks[clock]
+                self._clocks.pop(clock, None)
 
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:

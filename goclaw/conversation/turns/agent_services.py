@@ -129,6 +129,7 @@ class AgentServices(TurnServices):
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,
+            limit=agent_run.policy.limit,
             selections=(agent_run.kind.settings.tools, *self._build_selections()),
             workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
@@ -351,9 +352,6 @@ class AgentServices(TurnServices):
         links = ShownLinks(self.must_show)
         shown = replace(question, title=links.whole(question.title), text=links.whole(question.text))
         return await self._questions.ask(shown, step)
-
-    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        return super().limit(None) if seconds is None else self.agent_run.policy.limit(seconds)
 
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Protocol
 
@@ -124,9 +123,6 @@ class ForwardedServices(TurnServices):
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         return await self._services.approve(wanted)
-
-    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        return self._services.limit(seconds)
 
     async def intend(self, step: str) -> None:
         await self._turn.intend(step)

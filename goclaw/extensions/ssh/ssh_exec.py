@@ -82,7 +82,7 @@ def _needs(config: Config) -> str:
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     """Return the host of the command; "always" holds for this command on the host as configured now."""
     host = _host(arguments.host, ctx)
-    _judge(arguments.command, ctx)
+    Rules(blocked=ctx.config.tools.exec.blocked).judge(arguments.command)
     place = f"{host.user}@{host.host}:{host.port}"
     states = {}
     for name, path in (("known_hosts", host.known_hosts), ("identity_file", host.identity_file)):
@@ -127,7 +127,7 @@ async def ssh_exec(
     timeout the connection is cut; what the command started there may go on.
     """
     settings = _host(host, ctx)
-    _judge(command, ctx)
+    Rules(blocked=ctx.config.tools.exec.blocked).judge(command)  # `allowed` names programs of this machine
     argv = await asyncio.to_thread(_argv, settings, command, ctx.workspace.root)
     seconds = timeout or ctx.config.tools.exec.timeout
     shorten = shorten_line(command) if ctx.compress else None
@@ -139,11 +139,6 @@ async def ssh_exec(
         said = ran.output.strip() or "it gave no reason"
         raise ToolError(f"ssh to {host} failed, or the command ended with exit code 255: {said}")
     return SshResult(host=host, output=ran.output, exit_code=ran.code)
-
-
-def _judge(command: str, ctx: ToolContext) -> None:
-    """Raise ToolError for a blocked command. `tools.exec.allowed` does not count: it names programs of this machine."""
-    Rules(blocked=ctx.config.tools.exec.blocked).judge(command)
 
 
 def _host(name: str, ctx: ToolContext) -> SshHost:

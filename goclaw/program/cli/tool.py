@@ -157,24 +157,23 @@ async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None
 
 
 class CommandLineServices(TurnServices):
-    """The services of a call on the command line."""
+    """The services of a call for `user` on the command line; its owner may say yes to it beforehand."""
 
     place = "on the command line"
 
-
-class ApprovableServices(CommandLineServices):
-    """The services of a call that the owner of the state folder may approve beforehand."""
-
-    def __init__(self, box: "Toolbox", session: str) -> None:
+    def __init__(self, box: "Toolbox", user: str | None) -> None:
         self._box = box
-        self._session = session
+        self._user = user
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         box, owner, tool = self._box, _actor(None), wanted.call.name
+        may_decide = self._user is None or box.access.authorize(owner, "question.answer", self._user).allowed
+        if self._user != box.user or not may_decide:
+            return await super().approve(wanted)
         if not box.approve:
             raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
-        entry = AuditEntry("tool.approval", tool, owner, self._session, turn=TURN, tags=box.access.tags(tool))
-        box.environment.audit(replace(entry, rule="goclaw tool run --approve", result="allow"))
+        entry = AuditEntry("tool.approval", tool, owner, _actor(self._user).key, rule="goclaw tool run --approve")
+        box.environment.audit(replace(entry, result="allow", turn=TURN, tags=box.access.tags(tool)))
         return Approval(wanted.digest, by=owner)
 
 
@@ -208,14 +207,10 @@ class Toolbox:
             actor=actor,
             session=actor.key,
             address=Address(LOCAL, actor.key),
-            services=ApprovableServices(self, actor.key) if self._may_approve(user) else CommandLineServices(),
+            services=CommandLineServices(self, user),
             turn=TURN,
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
-
-    def _may_approve(self, user: str | None) -> bool:
-        may_decide = user is None or self.access.authorize(_actor(None), "question.answer", user).allowed
-        return user == self.user and may_decide
 
 
 def _actor(user: str | None) -> Actor:

@@ -20,8 +20,6 @@ from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
-_MAX_BESIDE = 1_000
-"""Names in the folder of a new file that are compared with its own."""
 Content = Annotated[str, Field(description="The whole new content.")]
 
 
@@ -37,9 +35,7 @@ class WriteResult(Result):
             description="What of the form of the file that was replaced the content had not.", exclude_if=operator.not_
         ),
     ] = ""
-    twin: Annotated[
-        str, Field(description="File of nearly the same name beside a new one.", exclude_if=operator.not_)
-    ] = ""
+    twin: Annotated[str, Field(description="File beside a new one of nearly its name.", exclude_if=operator.not_)] = ""
 
     def text(self) -> str:
         """Return one line."""
@@ -97,7 +93,7 @@ async def write(
 async def _find_twin(ctx: ToolContext, path: str) -> str:
     """Return the file beside a new one that was probably meant; names that differ in a number alone are a series."""
     folder, name = posixpath.split(path)
-    beside = map(posixpath.basename, await ctx.workspace.paths_in(folder or ".", _MAX_BESIDE))
+    beside = map(posixpath.basename, await ctx.workspace.paths_in(folder or ".", 1_000))  # more would take long
     near, is_sure = await asyncio.to_thread(nearest, name, [each for each in beside if each not in ("", name)])
     is_series = re.sub(r"\d+", "0", near) == re.sub(r"\d+", "0", name)
     return posixpath.join(folder, near) if is_sure and not is_series else ""

@@ -334,7 +334,7 @@ class Dispatcher:
             declared = usual = None
         limit = min(filter(None, (watch.scope.seconds, declared)), default=usual)
         try:
-            async with watch.scope.services.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
+            async with watch.scope.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
                 work = tool.call(context, invocation.arguments)
                 name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))

@@ -5,9 +5,7 @@ in turns, and one of `ToolContext`, which tools call. Only GoClaw's own code and
 tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but the tool's input.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal, Protocol
@@ -140,10 +138,6 @@ class TurnServices:
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         """Ask a person for approval."""
         raise ToolError(f"approval required: {wanted.reason}")
-
-    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """Return what ends a block with TimeoutError after this time, waiting for people not counted; None: never."""
-        return asyncio.timeout(seconds)
 
     async def intend(self, step: str) -> None:
         """Record that a call is about to run that must not run twice."""

@@ -71,20 +71,11 @@ def _refusal_of(reason: str, key: str) -> ToolError:
 
 
 def _matching(words: Words, rule: Sequence[str]) -> str:
-    """Return the first words of a command, and those that a rule names wherever they stand."""
-    syntax, left = OPTIONS.get(rule[0]), [word for word in rule[1:] if not is_option(word)]
-    given = [word for word in rule if is_option(word)]
-    options = [*given, *(f"-{letter}" for word in given if word[1] != "-" and len(word) < 4 for letter in word[1:])]
-    shown: list[str] = []
-    for at, word in enumerate(words):
-        names = word is not None and at > 0 and bool(left) and _same(word, left[0], syntax)
-        if names:
-            left.pop(0)
-        if at < 3 or names or any(has_option([word], option, syntax) for option in options):
-            shown.append((word or "…")[:100])
-        elif shown[-1] != "…":
-            shown.append("…")
-    return " ".join(shown[:-1] if shown[3:] and shown[-1] == "…" else shown)
+    """Return a blocked command up to the last word that the rule needs; of a long text the beginning and the end."""
+    ends = range(3, min(len(words), 50))  # of more, each reading would take long
+    end = next((at for at in ends if any(_may_be(each, rule) for each in _readings(words[:at]))), len(words))
+    text = " ".join(word or "…" for word in words[:end])
+    return text if len(text) <= 100 else f"{text[:50]} … {text[-45:]}"
 
 
 def _readings(words: Words) -> Iterator[Words]:

@@ -21,7 +21,6 @@ _TRANSPARENT = frozenset({"timeout", "nice", "env", "command", "stdbuf", "time"}
 """Wrappers that say nothing themselves, or nothing that looks like what they run."""
 _PART_OF = frozenset({"head", "tail", "cat"})
 """Without a file they show lines of the command before."""
-_AFTER_SILENCE = frozenset({"&&", ";", "comment"})
 _SUBSTITUTION = re.compile(r"`|\$\(|[<>]\(")
 """A command in a value, which may say something of its own."""
 _PATTERN = re.compile(r"[^-{][^$`{]*")
@@ -79,7 +78,7 @@ def _is_silent(node: Node) -> bool:
             return False  # without a variable, or with an option, it lists them
         case "declaration_command" | "variable_assignment" | "variable_assignments":
             return not _SUBSTITUTION.search(text_of(node))
-    return node.type in _AFTER_SILENCE
+    return node.type in ("&&", ";", "comment")
 
 
 def _shown_words(command: Node) -> tuple[str, ...]:

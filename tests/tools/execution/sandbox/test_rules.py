@@ -86,11 +86,12 @@ def test_what_is_blocked_is_refused_wherever_it_stands(line: str, rule: str) -> 
     [
         ("git push --force", "git push", "git push --force"),
         ("git -C . push origin", "git push", "git -C . push"),
-        ("/usr/bin/git -C . -c a=b --no-pager push", "git push", "/usr/bin/git -C . … push"),
-        ("python3 -m pip --quiet install x", "pip install", "python3 -m pip … install"),
-        ("rm a b c -r d e -f", "rm -rf", "rm a b … -r … -f"),
-        ("find . -name x -delete", "find -delete", "find . -name … -delete"),
-        ("git -C . $what", "git push", "git -C ."),
+        ("/usr/bin/git -C . -c a=b --no-pager push x", "git push", "/usr/bin/git -C . -c a=b --no-pager push"),
+        ("python3 -m pip --quiet install x", "pip install", "python3 -m pip --quiet install"),
+        ("rm a b c -r d e -f g", "rm -rf", "rm a b c -r d e -f"),
+        (f"rm {'a' * 100} {'b ' * 99}-rf", "rm -rf", f"rm {'a' * 47} … {'b ' * 21}-rf"),
+        ("find . -name x -delete", "find -delete", "find . -name x -delete"),
+        ("git -C . $what x", "git push", "git -C . …"),
         ("git $what now", "git push", "git … now"),
     ],
 )
