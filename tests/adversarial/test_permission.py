@@ -83,7 +83,7 @@ def test_the_owners_yes_for_the_user_of_the_command_line_holds_for_no_other_and_
 
 def test_the_owner_who_may_not_decide_for_others_cannot_approve_for_them(target: Target) -> None:
     target.config.write_text("workspace: work\nstate_dir: state\ntools: {exec: {sandbox: 'off'}}\n")
-    users = {"users": {f"tui:{login_name()}": {}, "telegram:1": {}}}
+    users: dict[str, object] = {"users": {f"tui:{login_name()}": {}, "telegram:1": {}}}
     (target.state / "users.json").write_text(json.dumps(users))
     (error,) = target.errors(run("echo ran"), arguments=("--approve", "--user", "telegram:1"))
     assert error.startswith("approval required: ") and "--approve" not in error

@@ -329,10 +329,9 @@ class Dispatcher:
         self._announce(watch)
         watch.stage, watch.outcome.provenance = Stage.RUNNING, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        declared, usual = tool.spec.timeout, self._environment.config.tools.timeout
-        if tool.own_timeout:
-            declared = usual = None
-        limit = min(filter(None, (watch.scope.seconds, declared)), default=usual)
+        limit = watch.scope.seconds
+        if not tool.own_timeout:
+            limit = min(filter(None, (limit, tool.spec.timeout)), default=self._environment.config.tools.timeout)
         try:
             async with watch.scope.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
                 work = tool.call(context, invocation.arguments)

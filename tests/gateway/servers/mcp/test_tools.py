@@ -83,9 +83,10 @@ async def test_a_tool_may_destroy_unless_it_only_reads_or_says_otherwise(tmp_pat
         keeping("reading", SideEffect.READ_ONLY),
     ]
     async with house(tmp_path, tools=tools) as home, home.client() as client:
-        listed = {each.name: each.annotations for each in (await client.list_tools()).tools}
-    told = {name: listed[name] and listed[name].destructive_hint for name in ("silent", "gentle", "rough", "reading")}
-    assert told == {"silent": True, "gentle": False, "rough": True, "reading": None}
+        listed = (await client.list_tools()).tools
+    told = {each.name: each.annotations.destructive_hint for each in listed if each.annotations}
+    expected = {"silent": True, "gentle": False, "rough": True, "reading": None}
+    assert {name: told[name] for name in expected} == expected
     silent, gentle = tools[0].spec, tools[1].spec
     assert silent.risk is gentle.risk is Risk.MEDIUM
     assert describe_effect(silent, silent.risk) == describe_effect(gentle, gentle.risk) == "", "asking stays as it is"
