@@ -69,6 +69,11 @@ class Annotations:
             return Risk.LOW
         return Risk.CRITICAL if self.destructive else Risk.HIGH
 
+    @property
+    def may_destroy(self) -> bool | None:
+        """The hint for clients: in MCP a tool that does not say so may destroy, unless it only reads."""
+        return True if self.destructive is None and not self.read_only else self.destructive
+
 
 @record
 class Example:

@@ -31,7 +31,9 @@ class TimingSettings(Section):
         None, description="Time limit of one answer, including repetitions and the other models of the chain: `45s`."
     )
     tools: Duration | None = Field(
-        None, description="Time limit of one call of a tool that declares none itself: `2m`; not set: `tools.timeout`."
+        None,
+        description="Time limit of one call of a tool, without waiting for people: `2m`; a shorter one of its own "
+        "holds. Not set: its own, else `tools.timeout`.",
     )
 
 

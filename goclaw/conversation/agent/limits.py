@@ -187,9 +187,8 @@ class RunPolicy:
         """Whether malformed calls of the last answer get the schema once more: the next one would end the turn."""
         self._repetitions = 0
         self._last: tuple[str, object] | None = None
-        self._budget: asyncio.Timeout | None = None
-        self._left: float | None = None
-        """Seconds that were left when the clock was stopped."""
+        self._clocks: dict[asyncio.Timeout, float] = {}
+        """The clocks of the turn and of its tools, with the seconds that were left when they were stopped."""
         self._pauses = 0
         self._asked_for: Sequence[ToolCall] = ()
         """The calls of the last answer."""
@@ -197,29 +196,40 @@ class RunPolicy:
 
     @contextmanager
     def pause_clock(self) -> Iterator[None]:
-        """Stops the turn's clock while the block waits for a person; blocks may overlap."""
+        """Stops the turn's clocks while the block waits for a person; blocks may overlap."""
         loop = asyncio.get_running_loop()
         self._pauses += 1
-        if self._budget and self._pauses == 1 and (deadline := self._budget.when()) is not None:
-            self._left = deadline - loop.time()
-            self._budget.reschedule(None)
+        for clock in self._clocks:
+            if (deadline := clock.when()) is not None and not clock.expired():
+                self._clocks[clock] = deadline - loop.time()
+                clock.reschedule(None)
         try:
             yield
         finally:
             self._pauses -= 1
-            if self._budget and self._pauses == 0 and self._left is not None and not self._budget.expired():
-                self._budget.reschedule(loop.time() + self._left)
+            for clock, left in self._clocks.items():
+                if self._pauses == 0 and not clock.expired():
+                    clock.reschedule(loop.time() + left)
+
+    @asynccontextmanager
+    async def limit(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """End the block with TimeoutError when it has taken so long, waiting for people not counted; None: never."""
+        async with asyncio.timeout(None if self._pauses else seconds) as clock:
+            self._clocks.update({} if seconds is None else {clock: seconds})
+            try:
+                yield clock
+            finally:
+                self._clocks.pop(clock, None)
 
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
         """Ends the block with LimitReached when the turn has taken too long, waiting for people not counted."""
-        cap = self.rules.time.budget
-        budget = self._budget = asyncio.timeout(cap.most)
+        cap, budget = self.rules.time.budget, None
         try:
-            async with budget:
+            async with self.limit(cap.most) as budget:
                 yield
         except TimeoutError:
-            if not budget.expired():
+            if budget is None or not budget.expired():
                 raise
             raise cap.stop(f"I stopped: this took longer than {cap.most:g} s{cap.note}.") from None
 

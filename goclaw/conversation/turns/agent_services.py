@@ -130,6 +130,7 @@ class AgentServices(TurnServices):
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,
+            limit=agent_run.policy.limit,
             selections=(agent_run.kind.settings.tools, *self._build_selections()),
             workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
@@ -362,6 +363,9 @@ class AgentServices(TurnServices):
 
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)
+
+    def check_delivery(self, delivery: Delivery) -> None:
+        self._context.ports.outbox.check(delivery)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others

@@ -25,6 +25,7 @@ from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import OFF, Grounds
 from goclaw.tools.builtin.text import as_code
 from goclaw.tools.execution.sandbox.base import Grammar, Part, Unclear
+from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.execution.sandbox.shell_grammar import INTERPRETERS
 from goclaw.tools.toolkit.base import CallRisk, ToolContext
 
@@ -68,8 +69,9 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     """Return the grounds of a line of shell that runs in `folder`.
 
     Raises:
-        ToolError: no such folder, or the line names too many files to check.
+        ToolError: no such folder, too many files to check, or a command that may not run, about which nobody is asked.
     """
+    Rules(ctx.config.tools.exec.allowed, ctx.config.tools.exec.blocked).judge(line)
     place = await ctx.workspace.folder(folder)
     try:
         states = await _states(line, folder, ctx.workspace)

@@ -81,7 +81,7 @@ def exported_tool(offer: ExportedTool) -> Tool:
         runs_steps=True,
         foreign=True,
         tags=("agents", *offer.export.tags, *settings.tags),
-        annotations=Annotations(settings.title, read_only=False, destructive=False, idempotent=True, open_world=True),
+        annotations=Annotations(settings.title, read_only=False, idempotent=True, open_world=True),
         access=lambda arguments, ctx: ResourceUse(),
         does=f"use tools of {offer.toolset}",
         call_hint=settings.call_hint,

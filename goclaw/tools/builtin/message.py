@@ -83,9 +83,12 @@ _Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_on_one_line)]
 
 
 def _risk(arguments: Any, ctx: ToolContext) -> Risk:
-    # A chat that may not be written to at all fails here, before approval is requested.
+    # A chat that may not or cannot be written to at all fails here, before approval is requested.
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
-    return Risk.LOW if address == ctx.address else Risk.HIGH
+    if address == ctx.address:
+        return Risk.LOW
+    ctx.check_delivery(Delivery("", address, action=arguments.action, media=arguments.media_path or None))
+    return Risk.HIGH
 
 
 _KINDS = {"send": "messages", "react": "reactions", "edit": "changes", "delete": "removals"}

@@ -87,6 +87,7 @@ from goclaw.tools.declare.registries import (
 )
 from goclaw.tools.declare.shapes import args, attribute, field, required, returns
 from goclaw.tools.declare.tools import (
+    annotations,
     artifact,
     bind_to,
     bounded_result,
@@ -104,8 +105,8 @@ from goclaw.tools.declare.toolsets import from_mcp, mcp_toolset, toolset
 
 __all__ = [
     "API_VERSION", "Risk", "RunPolicy", "SideEffect", "after_system", "after_tools", "agent", "agent_toolset",
-    "api_version", "args", "artifact", "attribute", "bind_to", "bounded_result", "budget", "cache", "cache_ttl",
-    "call_hint_template", "compress", "confirmation", "default_caps", "description", "disable_agent_docs",
+    "annotations", "api_version", "args", "artifact", "attribute", "bind_to", "bounded_result", "budget", "cache",
+    "cache_ttl", "call_hint_template", "compress", "confirmation", "default_caps", "description", "disable_agent_docs",
     "dynamic_prompt", "exclude", "export", "federation", "field", "from_mcp", "from_registry", "history", "include",
     "inject", "interrupts_allowed", "keep_recent_turns", "max_consecutive_failed_tool_calls", "max_cost",
     "max_tokens", "max_tool_calls", "mcp", "mcp_server", "mcp_tool", "mcp_toolset", "model", "notification",

@@ -125,9 +125,12 @@ def watchable_resource(
     return replace(made, changes=_opening(changes, f"{name}: changes"))
 
 
-def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> DeclaredPrompt:
-    """Declare a prompt that is always the same: role and text of each message."""
-    said = [_message(role, text) for role, text in messages]
+def static_prompt(name: str, description: str, *messages: tuple[str, str] | str) -> DeclaredPrompt:
+    """Declare a prompt that is always the same: role and text of each message, as pairs or one after the other."""
+    parts = [part for each in messages for part in ((each,) if isinstance(each, str) else each)]
+    if len(parts) % 2:
+        raise ValueError(f"{name}: the last message, by the {parts[-1]}, has no text")
+    said = [_message(role, text) for role, text in zip(parts[::2], parts[1::2], strict=True)]
 
     async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
         return said

@@ -92,7 +92,7 @@ class ToolDeclaration:
         """Return the settings of a tool that an agent offers. Raises ValueError."""
         said = self.said
         refuse_silence(self.name, self.description)
-        if unfit := sorted({"artifact", "inject"} & said.keys()):
+        if unfit := sorted({"annotations", "artifact", "inject"} & said.keys()):
             raise ValueError(f"{self.name}: {unfit[0]} is for a tool that code does, and no agent; say bind_to(...)")
         result = result_from(said.get("returns", ()), f"{self.name}_result", bounded=bool(said.get("bounded_result")))
         if result is not str and not (isinstance(result, type) and issubclass(result, BaseModel)):
@@ -163,7 +163,9 @@ def _build(name: str, description: str, said: Mapping[str, Any], does: Binding) 
         bounded=bool(said.get("bounded_result")),
         artifacts={each.kind: each.model for each in said.get("artifact", ())},
     )
-    return build(_function(name, description, said, does))
+    made = build(_function(name, description, said, does))
+    hints = replace(made.spec.annotations, **said.get("annotations", {}))
+    return replace(made, spec=replace(made.spec, annotations=hints))
 
 
 def _function(name: str, description: str, said: Mapping[str, Any], does: Binding) -> ToolFunction:
@@ -229,6 +231,8 @@ class ToolKeywords(TypedDict, total=False):
     prompt: str
     """The task for an agent that does it. A function then only says arguments and result; it is never called."""
     bounded: bool
+    annotations: Mapping[str, bool]
+    """Hints for MCP clients, as `annotations` takes them."""
 
 
 @overload
@@ -299,6 +303,18 @@ def label(tool: Tool, labels: tuple[str, ...]) -> Tool:
 def title(text: str) -> ToolOption:
     """Set the tool's name for people."""
     return ToolOption("title", text)
+
+
+def annotations(
+    *,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+) -> ToolOption:
+    """Set hints for MCP clients. What is not set follows from the side effect; risk and approval stay as they are."""
+    hints = {"read_only": read_only, "destructive": destructive, "idempotent": idempotent, "open_world": open_world}
+    return ToolOption("annotations", {name: hint for name, hint in hints.items() if hint is not None})
 
 
 def prompt(template: str) -> ToolOption:
@@ -447,6 +463,7 @@ _WORDS: Mapping[str, Callable[[Any], ToolOption]] = {
     "result_hint": result_hint_template,
     "reminder": result_reminder,
     "title": title,
+    "annotations": lambda given: annotations(**given),
     "tags": lambda given: tags(*given),
     "inject": lambda given: inject(**given) if isinstance(given, Mapping) else inject(*given),
     "args": lambda given: args(*given) if isinstance(given, Sequence) else args(given),

@@ -28,7 +28,7 @@ from goclaw.common.net.pages.base import Web
 from goclaw.common.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.durable.store.blobs import Blobs
-from goclaw.errors import InvalidInput
+from goclaw.errors import DeliveryError, InvalidInput, ToolError
 from goclaw.memory.base import MemoryPort
 from goclaw.tools.approval.guard import Sink
 from goclaw.tools.approval.requests import DENIED, Grounds
@@ -129,11 +129,15 @@ class ToolContext:
         """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
         return self.port.step
 
-    async def deliver(self, delivery: Delivery, file: Artifact | None = None) -> Receipt:
-        """Hand a message over to a chat and wait for the channel's receipt; one to a local conversation is shown there.
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Check that a channel takes such a message, before anybody is asked about it. Raises ToolError."""
+        try:
+            self.port.services.check_delivery(delivery)
+        except DeliveryError as error:
+            raise ToolError(f"not delivered: {error}") from error
 
-        `file`: its file, for people who read this conversation elsewhere.
-        """
+    async def deliver(self, delivery: Delivery, file: Artifact | None = None) -> Receipt:
+        """Hand a message and its file over to a chat and wait for the receipt; a local conversation shows them."""
         return await self.port.send(delivery, file)
 
     async def ask(self, question: Question) -> str | None:
@@ -157,10 +161,7 @@ class ToolContext:
         return self.port.agreed_by(action, target)
 
     def attach(self, kind: str, data: BaseModel) -> None:
-        """Keep data for people in addition to the result: a kind that the tool declares in `artifacts`, and its model.
-
-        It is shown to people and never sent to the model.
-        """
+        """Keep data for people, never for the model: a kind that the tool declares in `artifacts`, and its model."""
         self.port.attach(kind, data)
 
     async def leave_plan(self, mode: Mode) -> None:
@@ -272,7 +273,7 @@ class Tool:
     run: Callable[..., Awaitable[Any]]
     """From the context and the arguments to the result."""
     own_timeout: bool = False
-    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's limit does not apply."""
+    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's only limit is `timing.tools`."""
     risk: "RiskOf | None" = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
     grounds: "GroundsOf | None" = None
@@ -490,10 +491,8 @@ def check_name(name: str) -> None:
 
 
 def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:
-    reads = side_effect in (SideEffect.NONE, SideEffect.READ_ONLY)
     return Annotations(
-        read_only=reads,
-        destructive=None if reads else side_effect is SideEffect.SPAWNS,
+        read_only=side_effect in (SideEffect.NONE, SideEffect.READ_ONLY),
         idempotent=idempotent,
         open_world=side_effect in (SideEffect.NETWORK, SideEffect.SPAWNS),
     )

@@ -332,10 +332,11 @@ class Dispatcher:
         self._announce(watch)
         watch.stage, watch.outcome.provenance = Stage.RUNNING, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        usual = watch.scope.seconds or self._environment.config.tools.timeout
-        limit = None if tool.own_timeout else tool.spec.timeout or usual
+        limit = watch.scope.seconds
+        if not tool.own_timeout:
+            limit = min(filter(None, (limit, tool.spec.timeout)), default=self._environment.config.tools.timeout)
         try:
-            async with asyncio.timeout(limit):
+            async with watch.scope.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
                 work = tool.call(context, invocation.arguments)
                 name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))

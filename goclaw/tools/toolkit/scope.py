@@ -1,6 +1,8 @@
 """The scope and state of a call: its actor, and its outcome so far."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import count
@@ -46,7 +48,9 @@ class CallScope:
     services: TurnServices
     turn: str = ""
     seconds: float | None = None
-    """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
+    """How long a tool may run, whatever it declares; None: as it declares, else `tools.timeout`."""
+    limit: Callable[[float | None], AbstractAsyncContextManager[object]] = asyncio.timeout
+    """Bounds a tool that has a time of its own; it may wait for people, which does not count."""
     selections: tuple[Sequence[str] | None, ...] = ()
     """Selections of the actor's tools (see `core.selection`), each of which must have the tool; None: all of
     them.

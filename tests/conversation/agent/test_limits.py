@@ -9,6 +9,7 @@ from goclaw.common.config.policies import LimitSettings
 from goclaw.common.core.messages import ToolCall, ToolResult
 from goclaw.conversation.agent.limits import RunPolicy, rules_of
 from goclaw.errors import LimitReached, ModelError
+from tests.conversation.sessions.agents import until
 
 GOOD, BAD = ToolResult("1", "read", "text"), ToolResult("1", "read", '{"error": "no"}', is_error=True)
 MALFORMED = ToolResult("1", "read", '{"error": "field"}', is_error=True, malformed=True)
@@ -114,6 +115,24 @@ async def test_time_is_a_limit() -> None:
         async with policy(turn_seconds=0.01).time_budget():
             await asyncio.Event().wait()
     assert reached.value.key == "limits.turn_seconds"
+
+
+async def test_the_time_of_a_tool_ends_and_stands_still_as_that_of_the_turn_does() -> None:
+    async def wait_longer() -> None:
+        late = asyncio.get_running_loop().time() + 0.03
+        await until(lambda: asyncio.get_running_loop().time() > late)
+
+    limited = policy()
+    async with limited.limit(0.02):
+        with limited.pause_clock():
+            await wait_longer()
+            async with limited.limit(0.02):
+                await wait_longer()
+    with limited.pause_clock():
+        pass
+    with pytest.raises(TimeoutError):
+        async with limited.limit(0.01):
+            await asyncio.Event().wait()
 
 
 async def test_somebody_elses_time_out_is_not_taken_for_the_limit() -> None:

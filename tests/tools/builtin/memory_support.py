@@ -66,9 +66,12 @@ class Surroundings(TurnServices):
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
+    def check_delivery(self, delivery: Delivery) -> None:
         if self.refusal:
             raise DeliveryError(self.refusal, permanent=True)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        self.check_delivery(delivery)
         self.delivered.append(delivery)
         return self.receipt
 

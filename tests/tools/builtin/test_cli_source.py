@@ -113,7 +113,7 @@ async def test_the_rules_of_exec_judge_it(around: Surroundings) -> None:
     settings(around, blocked=["git push"])
     with pytest.raises(ToolError, match=r"`git push --force` is blocked by the rule"):
         await around.call(made("git"), {"args": "push --force"})
-    with pytest.raises(ToolError, match=r"`git -C \.` is blocked by the rule"):
+    with pytest.raises(ToolError, match=r"`git -C \. push` is blocked by the rule"):
         await around.call(made("git"), {"args": "-C . push --force"})
     settings(around, blocked=["rm"])
     with pytest.raises(ToolError, match=r"`rm -rf x` is blocked by the rule"):

@@ -171,6 +171,19 @@ async def test_a_subscription_may_be_refused() -> None:
         await only.subscribed(ANNA, "a://a")
 
 
+async def test_a_static_prompt_may_be_flat_as_in_the_source_document() -> None:
+    flat = static_prompt("greeting", "Greet.", "system", "Be kind.", "user", "Hello!")
+    pairs = static_prompt("greeting", "Greet.", ("system", "Be kind."), ("user", "Hello!"))
+    assert (
+        await flat.render(ANNA, {})
+        == await pairs.render(ANNA, {})
+        == [
+            Message("system", "Be kind."),
+            Message("user", "Hello!"),
+        ]
+    )
+
+
 @pytest.mark.parametrize("line", ["calc_tools:SERVER.declared", "calc_tools:SERVER"])
 def test_a_package_names_it_and_the_server_has_it(line: str, packages: Path) -> None:
     source = """
@@ -212,6 +225,8 @@ def test_a_broken_package_is_named_and_the_server_has_the_others(
         (lambda: mcp_server("x", "1", subscription("nothing", HEARD.append)), "which is no resource of it"),
         (lambda: static_prompt("x", "", ("god", "Hello.")), "not by 'god'"),
         (lambda: notification("x", "", NO_STREAM), "x: sends must be an `async def` with `yield`"),
+        (lambda: static_prompt("x", "", "god", "Hello."), "not by 'god'"),
+        (lambda: static_prompt("x", "", "system", "Be kind.", "user"), "x: the last message, by the user, has no text"),
         (
             lambda: mcp_server("x", "1", *[static_prompt("x", "", ("user", "Hello."))] * 2),
             "the prompt x is there twice",

@@ -49,6 +49,7 @@ class Rules:
             except Unclear as reason:
                 raise _refusal_of(f"{reason} (`{shown}`)", f"the rule `{' '.join(rule)}`") from None
             if blocked:
+                shown = _matching(command.words, rule)
                 raise ToolError(f"permission denied: `{shown}` is blocked by the rule `{' '.join(rule)}`")
         if self.allowed is None or command.name in HARMLESS:
             return
@@ -66,6 +67,14 @@ class Rules:
 
 def _refusal_of(reason: str, rule: str = "the rules for commands") -> ToolError:
     return ToolError(f"permission denied: {reason}, so {rule} cannot judge it")
+
+
+def _matching(words: Words, rule: Sequence[str]) -> str:
+    """Return a blocked command up to the last word that the rule needs; of a long text the beginning and the end."""
+    ends = range(3, min(len(words), 50))  # of more, each reading would take long
+    end = next((at for at in ends if any(_may_be(each, rule) for each in _readings(words[:at]))), len(words))
+    text = " ".join(word or "…" for word in words[:end])
+    return text if len(text) <= 100 else f"{text[:50]} … {text[-45:]}"
 
 
 def _readings(words: Words) -> Iterator[Words]:

@@ -206,5 +206,6 @@ async def test_without_the_daemon_it_is_said_how_agents_are_reached(tmp_path: Pa
     async with living(world) as home:
         home.backend = replace(home.backend, external_runs=NoExternalRuns())  # as `goclaw mcp serve` has them
         async with home.client() as client:
+            assert [each.name for each in (await client.list_tools()).tools] == []
             found = await client.call_tool("agent", {"task": "look"})
     assert found.is_error and "agents run in the daemon" in said(found) and "mcp.server.enabled" in said(found)
