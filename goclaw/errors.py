@@ -237,4 +237,4 @@ class LimitReached(TurnEnd):
         super().__init__(sentence)
         self.key = key
         self.reason = reason or sentence
-        """What is reached, to stand within another sentence."""
+        """The limit that is reached, as a part of a sentence."""

@@ -230,7 +230,7 @@ class ChannelPorts:
     is_admin: Callable[[Actor], bool] = no_admin
     """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
     begun: object = None
-    """What the channel's `begin` yielded."""
+    """The value that the channel's `begin` yielded."""
     processes: Processes = field(default_factory=SoleProcess)
     """The processes that use the store."""
     writer: Writer = lock_folder

@@ -8,7 +8,7 @@ from typing import Any
 from goclaw.common.core.records import record
 
 TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"
-"""The tools by which a model finds and runs those that are not in its request (`toolkit.offering`)."""
+"""The tools with which a model finds and runs those that are not in its request (`toolkit.offering`)."""
 
 MCP = "mcp__"
 """Begins the names of tools that come from MCP servers."""

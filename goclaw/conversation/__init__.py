@@ -1,1 +1,1 @@
-"""What happens in a conversation: turns, sessions, the agent's loop, compaction, approvals, schedules."""
+"""A conversation: turns, sessions, the agent's loop, compaction, approvals, schedules."""

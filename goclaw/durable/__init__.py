@@ -1,1 +1,1 @@
-"""What survives a kill: the journal, lanes and outbox (`engine`), and the database (`store`)."""
+"""State that survives a kill: the journal, lanes and outbox (`engine`), and the database (`store`)."""

@@ -48,7 +48,7 @@ _FENCE = re.compile(
 _NAME = re.compile(r"(?:functions\.)?[A-Za-z_][\w.-]{0,99}(?::\d+)?")
 _SPACE = re.compile(r"[\s,;]*")
 _SPACE_BEHIND = re.compile(r"[\s,;}]*")
-"""What may stand behind a call: small models close more braces than they opened."""
+"""Characters that may follow a call: small models close more braces than they opened."""
 _START = re.compile(r"^[ \t]{0,3}(?=[<\[{`~])", re.MULTILINE)
 _TAG = re.compile(r"<(?!br\b|hr\b|img\b)([A-Za-z][\w:-]*)\b(?![^<>]*/>)")
 _ANY_FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})([^\n]*)", re.MULTILINE)

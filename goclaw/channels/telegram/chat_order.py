@@ -18,7 +18,7 @@ class ChatOrder:
         self._users = 0
         """Messages that are being taken, or wait for that."""
         self._error: StateError | None = None
-        """Set while messages wait behind a failed one."""
+        """Set while messages wait after a failed one."""
 
     async def __aenter__(self) -> None:
         self._users += 1

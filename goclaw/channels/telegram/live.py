@@ -88,7 +88,7 @@ class LiveViews:
         self._claimed: deque[str] = deque(maxlen=REMEMBERED)
         """Deliveries in the middle of a turn that had their view."""
         self._beside: deque[str] = deque(maxlen=REMEMBERED)
-        """Those of them whose preview could not be made theirs, and stays."""
+        """The ones whose preview stays, because it could not be turned into a message."""
         self._tasks: asyncio.TaskGroup | None = None
         """Set while `run` runs."""
 

@@ -32,7 +32,7 @@ class LiveMessageIds:
         self._sessions: BoundedDict[str, str] = BoundedDict(MAX_TURNS)
         """Their sessions."""
         self._unkept: BoundedDict[str, None] = BoundedDict(MAX_TURNS)
-        """Turns whose message's id could not be kept yet."""
+        """Turns with a message id that could not be kept yet."""
 
     async def load(self, session: str | None) -> None:
         """Read the notes of a former run, of all sessions (None), or of those that it did not know ("").

@@ -31,7 +31,7 @@ MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 MAX_SUMMARY = 256
 """Maximum characters in the description of a command (Bot API, BotCommand)."""
 RETRY_SECONDS = 60.0
-"""Seconds after a failure in which nothing is tried again."""
+"""Seconds to wait after a failure."""
 
 
 class Menus:

@@ -17,7 +17,7 @@ MAX_QUOTE = 500
 MAX_LINK = 2_048
 """Maximum characters of a link's address; longer ones are cut."""
 QUOTATIONS = ("blockquote", "expandable_blockquote")
-"""Entities by which the author of a message marks words of others."""
+"""Entities that mark words of others in a message."""
 
 
 def body_of(message: Json) -> tuple[str, Sequence[Json]]:

@@ -98,7 +98,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Display:
-    """What of a turn's view is in the chat."""
+    """The part of a turn's view that is in the chat."""
 
     shown: RenderedMessage | None = None
     shown_at: float = 0.0
@@ -136,7 +136,7 @@ class TurnView:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     timers: list[Timer] = field(default_factory=list)
-    """What begins soon, unless the view ends first."""
+    """The start that is due soon, unless the view ends first."""
 
     @property
     def started(self) -> bool:

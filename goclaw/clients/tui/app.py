@@ -42,7 +42,7 @@ LEAVE = ("/quit", "/exit")
 PICK = "/sessions"
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
-"""Seconds in which a second Ctrl+C quits, and `Ctrl+C again` is shown."""
+"""Seconds during which a second Ctrl+C quits, and `Ctrl+C again` is shown."""
 MAX_TEXT = MAX_FRAME // 2
 """Bytes of one message: its JSON may be twice as long and must fit a frame."""
 LIGHT_BACKGROUNDS = ("7", "15")

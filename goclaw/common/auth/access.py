@@ -66,7 +66,7 @@ class Person:
 
     user: User
     roles: Mapping[str, RoleSettings]
-    """Those of the entry that are defined; an undefined name allows nothing."""
+    """The entry's roles that are defined; an undefined name allows nothing."""
 
     @property
     def is_admin(self) -> bool:
@@ -111,7 +111,7 @@ class Access:
         self.config = config
         self._spec: Callable[[str], ToolSpec | None] = lambda _: None  # before there is a registry
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
-        """Other names by which tools may be called."""
+        """Other names of tools."""
         self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
         roles, limits = config.roles.values(), config.limits
         self._has_asking_roles = any(role.always_ask for role in roles)
@@ -121,7 +121,7 @@ class Access:
 
     @property
     def basis(self) -> tuple[object, ...]:
-        """What decides besides the actor and the object: where these are the same objects, so are all decisions.
+        """The further facts that a decision depends on: where these are the same objects, so are all decisions.
 
         Besides, the tags of a tool count (`learn`).
         """

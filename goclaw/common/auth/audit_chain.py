@@ -168,7 +168,7 @@ class ChainedFiles:
         self._kept = kept
         self._head = Head()
         self._torn = ""
-        """The hash of torn lines behind it."""
+        """The hash of torn lines after it."""
         self._seen = (0, 0, 0)
         """The newest file when its end was known to be `_head`: device, inode, size."""
 

@@ -18,7 +18,7 @@ from goclaw.common.core.redact import printable
 from goclaw.errors import ConfigError
 
 FACT = "invitations"
-"""Name of the stored facts; behind a ":" the code."""
+"""Name of the stored facts; after a ":" the code."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without characters that are easily confused when read aloud."""
 LENGTH = 8

@@ -34,7 +34,7 @@ from goclaw.errors import ConfigError
 log = logging.getLogger(__name__)
 
 FACT = "pairing"
-"""Name of the stored facts: what each stranger was given; behind a ":" the stranger's key."""
+"""Name of the stored facts: what each stranger was given; after a ":" the stranger's key."""
 TRIES_FACT = "pairing tries"
 """Name of the stored facts: when each wrong code of an admin is over; the admin's key and a random number follow."""
 INVITATION_TRIES = "invitation tries"

@@ -82,7 +82,7 @@ PRESETS: Mapping[str, Preset] = {
 
 
 GUESTS: Mapping[str, Preset] = {name: preset for name, preset in PRESETS.items() if preset.role != ADMIN}
-"""Those that pairing and invitations may give: nobody becomes an admin by a code."""
+"""The presets that pairing and invitations may give: no code makes an admin."""
 
 
 @cache

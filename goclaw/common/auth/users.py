@@ -62,7 +62,7 @@ class User:
     timezone: str = ""
     """IANA name of the user's time zone; empty: the machine's."""
     quiet_hours: str = ""
-    """Hours of the day (`goclaw.common.core.hours`) in which nothing comes unasked; `none`, or empty: as configured."""
+    """Hours of the day (`goclaw.common.core.hours`) without unasked messages; `none`, or empty: as configured."""
 
 
 class Users:

@@ -81,7 +81,7 @@ class HistorySettings(Section):
 
 
 class CacheSettings(Section):
-    """Where the provider is told that a prefix of the prompt stays the same, if it has such a cache."""
+    """Where to tell the provider that a prefix of the prompt stays the same, if it has such a cache."""
 
     after_system: bool | None = Field(
         None, description="Cache after the system prompt; not set: if the provider supports it. Both `false`: no cache."

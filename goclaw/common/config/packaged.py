@@ -34,7 +34,7 @@ _KEYS: Mapping[str, tuple[Path, ...]] = {
     "agents": (_KINDS,),
     "toolsets": (("tools", "from_registry"), ("tools", "pinned"), ("tools", "publish")),
 }
-"""Keys by which the operator may override a package's line, by section."""
+"""Keys that override a package's line, by section."""
 
 
 @record

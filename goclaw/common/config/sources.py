@@ -105,7 +105,7 @@ class SettingsSource(PydanticBaseSettingsSource):
 
 
 def nest(path: Sequence[str], value: object) -> dict[str, object]:
-    """Return the mapping in which `value` stands at `path`."""
+    """Return the mapping that holds `value` at `path`."""
     *above, name = path
     found = {name: value}
     for outer in reversed(above):

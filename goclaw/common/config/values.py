@@ -25,7 +25,7 @@ DEFAULT_SCHEMA = "goclaw"
 """The schema of Postgres that the tables are in, where `store` names none."""
 _SCHEMA = re.compile("[a-z_][a-z0-9_]{0,62}")
 _LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
-"""Variables by which every command first runs something else: no use of them is honest in a configuration."""
+"""Variables that make every command run something else first: no use of them is honest in a configuration."""
 
 _DURATION = re.compile(
     r"(?:([0-9]{1,9})d)? ?(?:([0-9]{1,9})h)? ?(?:([0-9]{1,9})m)? ?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?"
@@ -326,7 +326,7 @@ Reaction = Annotated[str, AfterValidator(reaction_of)]
 
 
 CONTAINER_SECRETS = Path("/run/secrets")
-"""Folder in which container engines mount secrets."""
+"""Folder where container engines mount secrets."""
 
 
 def _content(file: Path) -> SecretStr | None:

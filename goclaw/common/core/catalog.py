@@ -246,7 +246,7 @@ EMBEDDERS = {
     "sentence-transformers": "goclaw.extensions.local_embedders.local:EMBEDDER",
     "openai": "goclaw.memory.embedders.remote:OPENAI",
 }
-"""In the order in which `memory.embedder: auto` asks them; those that need an address or a key are not asked."""
+"""In the order that `memory.embedder: auto` follows; those that need an address or a key are not asked."""
 
 SANDBOXES = {
     "bubblewrap": "goclaw.tools.execution.sandbox.warm:SANDBOX",

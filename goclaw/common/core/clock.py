@@ -10,7 +10,7 @@ _WITH_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 MINUTE = 60
 """Seconds; of less than that people say that it was just now."""
 APART_SECONDS = 60.0
-"""Seconds by which the wall clocks of the processes of one store may differ: what one stamps, another one may see to be
+"""Maximum seconds between the wall clocks of the processes of one store: what one stamps, another one may see to be
 a moment in the future. Each asks the database for the time, and where it is busy it is late to hear the answer."""
 
 

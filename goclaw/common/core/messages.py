@@ -130,7 +130,7 @@ class Foreign:
 
     start: int
     end: int
-    """The first character behind it. Pieces of one text are in order and apart."""
+    """The first character after it. Pieces of one text are in order and apart."""
     origin: str
     """Name of the source, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
     provenance: Provenance | None = None

@@ -43,7 +43,7 @@ class InstalledPlugin:
     """The requirement as it was asked for: a name with bounds, an absolute path, `git+` and an address."""
     version: str = ""
     pinned: str = ""
-    """The requirement by which the very same is installed again; empty: `source`."""
+    """The requirement that installs the very same again; empty: `source`."""
     digest: str = ""
     """SHA-256 of its files, as its RECORD lists them."""
     editable: bool = False

@@ -50,7 +50,7 @@ _RUNS = bytes(ord("x") if byte in _TOKEN else ord(" ") for byte in range(256))
 _WRAPPED = 60
 """Characters of a line that something wrote as base64 in lines (76 and 64 are usual)."""
 _HALF = 6
-"""Characters by which the beginning of a secret is known as such where a text was cut."""
+"""Characters that identify the beginning of a secret where a text was cut."""
 
 # Characters that rendering may not show: emphasis, code, escapes (CommonMark 0.31), spoilers, brackets of links and
 # controls; and all beyond ASCII, because some of them are invisible and a secret is told apart without them.
@@ -64,7 +64,7 @@ _UNFINISHED = (
 )
 """The end of a text that may yet become something that is not shown. Each of these is compiled when it is needed."""
 _LOOKED_BACK = 1_000
-"""Characters of a text in pieces in which a formatted secret may have begun."""
+"""Characters of a text in pieces where a formatted secret may have begun."""
 
 # One set of secrets per process, as there is one standard error.
 _known: set[str] = set()
@@ -198,7 +198,7 @@ def _formatted_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Shown:
-    """What rendering shows of a text, with the place in the text of each of its characters."""
+    """The part of a text that rendering shows, with the place in the text of each of its characters."""
 
     def __init__(self, text: str, hidden: re.Pattern[str]) -> None:
         self.bare = b""

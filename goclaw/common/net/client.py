@@ -117,7 +117,7 @@ PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """HTTP statuses that waiting may mend."""
 KEY_REFUSED = frozenset({401, 403})
 MAX_ERROR = 64 << 10
-"""Bytes of an answer in which words are looked for: masking takes its time by the character."""
+"""Bytes of an answer that are searched for words: masking takes its time by the character."""
 WORDS_LIMIT = 200
 """Characters of the server's own words that are shown."""
 

@@ -49,7 +49,7 @@ class Cap:
 
     @property
     def note(self) -> str:
-        """The words, to stand behind the number."""
+        """The words, to follow the number."""
         return f" ({self.words})" if self.words else ""
 
     def stop(self, sentence: str) -> LimitReached:

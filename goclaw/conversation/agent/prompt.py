@@ -66,7 +66,7 @@ class _Composed:
     settled: bool
     """Whether the stamps will tell every change; see `SETTLED_SECONDS`."""
     basis: tuple[object, ...]
-    """What decides besides the files; see `UsedFiles.basis`. Empty: nothing."""
+    """Further facts that the prompt depends on; see `UsedFiles.basis`. Empty: nothing."""
 
 
 AskForApproval = Callable[[Sequence[FileChange]], Awaitable[None]]

@@ -178,7 +178,7 @@ def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) ->
 
 
 async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> None:
-    """Append notes to today's file, beside other writers. Raises ToolError: it is full, or a link, or behind one."""
+    """Append notes to today's file, while others write, too. Raises ToolError: it is full, or a link leads to it."""
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"
     added = f"\n## {moment:%H:%M}, noted by GoClaw\n\n{notes}\n".encode()

@@ -70,7 +70,7 @@ class _Told:
     text: str
     deliveries: tuple[Delivery, ...]
     whole: str = ""
-    """Blob key of the call, of which the text leaves some out."""
+    """Blob key of the whole call, if the text leaves some of it out."""
 
 
 class QuestionMessages:
@@ -86,7 +86,7 @@ class QuestionMessages:
         self._told: dict[tuple[str, str], _Told] = {}
         """By turn and step."""
         self._opened: set[tuple[str, str]] = set()
-        """Those in whose messages this process has shown the whole call."""
+        """The questions whose messages show the whole call."""
 
     def has_shown_all(self, turn: str, step: str, question: Question, actor: Actor) -> bool:
         """Whether the person has the whole call in view: clients show it, a chat first parts of a long one."""

@@ -118,7 +118,7 @@ class Questions:
         self.prompt_files = PromptFileQuestions(environment, access=access, bus=bus, outbox=outbox, users=users)
         """Questions about prompt files, which belong to no turn."""
         self.besides: list[Callable[[Actor, str, str], Awaitable[Acceptance | None]]] = [self.prompt_files.answer]
-        """What answers the questions that belong to no turn; None: it has none of this id for this person."""
+        """Functions that answer questions outside of turns; None: there is no such question for this person."""
         self._messages = QuestionMessages(outbox, environment.blobs, users, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:

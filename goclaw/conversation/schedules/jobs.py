@@ -28,7 +28,7 @@ CatchUp = Literal["last", "all", "none"]
 """Handling of runs that were missed while the daemon was off: the last one runs, all do, or none."""
 
 SessionChoice = Literal["fresh", "same"]
-"""A task's session: a new one for each run, or the session in which the job was created."""
+"""A task's session: a new one for each run, or the session where the job was created."""
 
 JobState = Literal["active", "paused", "stopped", "done"]
 """`paused` by a person; `stopped` by the daemon, which has said why; `done`: it is due no more."""
@@ -230,7 +230,7 @@ class Job:
     personal: bool = False
     """Whether its maker set the very time of it: quiet hours do not hold it back."""
     elsewhere: bool = False
-    """Whether its maker named another chat than that in which it was made, which takes a right at each run."""
+    """Whether its maker named another chat than its own, which takes a right at each run."""
     configured: bool = False
     """Whether it comes from `schedules` of the configuration, which alone can change it."""
     origin: str = ""

@@ -54,7 +54,7 @@ FACT = "messages between people"
 MOST_HELD = 10
 """Messages of one author that wait for one receiver's answer."""
 _ASK, _STOP = "a", "s"
-"""What the id of a question begins with; behind it stands that of the pair."""
+"""The first letter of a question's id; the id of the pair follows."""
 Standing = Literal["open", "ask", "waits", "stopped", "nobody"]
 """Whether an author may write to a receiver: yes; not before that one is asked, or has answered; no; nobody may say."""
 _REFUSED = {
@@ -64,7 +64,7 @@ _REFUSED = {
 }
 _ASKED = "{name} wants to send you messages through me. Allow?"
 _NOT_PLAIN = re.compile(r"[^\w .,'()@:-]+")
-"""What could be read as Markdown or as a line of its own in a name."""
+"""Characters in a name that could be read as Markdown or as a new line."""
 
 
 @record
@@ -75,7 +75,7 @@ class Pair:
     to: str
     """`channel:chat`."""
     kept: dict[str, Any]
-    """The fact; empty: there is none."""
+    """The stored fact; empty: none is stored."""
 
     @property
     def id(self) -> str:

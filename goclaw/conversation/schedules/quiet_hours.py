@@ -248,7 +248,7 @@ def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
 
 
 def chat_of_maker(job: Job, access: Access) -> tuple[str, Address]:
-    """Return the session and the chat in which a job's maker reads about it."""
+    """Return the session and the chat where a job's maker reads about it."""
     return home_of(job.actor, access) if job.elsewhere else (job.session, job.address)
 
 

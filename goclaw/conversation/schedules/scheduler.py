@@ -35,7 +35,7 @@ LATE_SECONDS = 60.0
 AT_ONCE = 100
 """Due jobs taken from the database at a time."""
 FIRST_PAUSE, MAX_PAUSE = 60.0, 24 * 3600.0
-"""Seconds by which failures in a row delay a job, doubled each time up to a day."""
+"""Seconds that failures in a row delay a job, doubled each time up to a day."""
 MAX_CAUGHT_UP = 100
 """Missed runs of one job that are caught up at most: an interval of a minute has a thousand a day."""
 MAX_TEXT = 500

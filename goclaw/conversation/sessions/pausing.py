@@ -20,7 +20,7 @@ from goclaw.durable.store.settings import Settings
 PAUSE = "pause"
 """The session's setting that keeps its order over a restart: a row of its own, as several processes may order."""
 PAUSES = "pauses"
-"""The stored fact in which earlier versions kept all of them together."""
+"""The stored fact of earlier versions, with all of them together."""
 STEP = "pause:"
 """Prefix of the step under which a paused turn is parked."""
 PAUSED = "The turn is paused. /resume continues it, /stop ends it."

@@ -35,7 +35,7 @@ class SessionReminders(Reminders):
         self.kept: dict[str, Reminder] = {}
         self._requests = 0
         self._quiet_until: dict[str, int] = {}
-        """The first request in which a reminder may appear again, where that is not the very next."""
+        """The first request where a reminder may appear again, if that is not the very next."""
 
     def add(self, reminder: Reminder) -> None:
         """Show a reminder from the next request on; it replaces one with the same id."""

@@ -100,7 +100,7 @@ class TurnState:
     artifacts: list[Artifact] = field(default_factory=list)
     """Artifacts that tools kept for people."""
     last_answer: dict[str, object] = field(default_factory=dict)
-    """What the log says of its last answer (`answers.figures_of`); empty: none was given yet."""
+    """The log's line about the last answer (`answers.figures_of`); empty: there is no answer yet."""
     refused: list[str] = field(default_factory=list)
     """Tools whose calls were denied."""
     notify: Callable[[str, str], Awaitable[None]] | None = None

@@ -32,7 +32,7 @@ class SharedRun:
     """The state shared by all agents of one turn."""
 
     turn: Turn
-    """The person's turn, in which questions to people are asked."""
+    """The person's turn, which asks questions to people."""
     gate: Gate
     started: set[str] = field(default_factory=set)
     """Ids of the agents that this run of the daemon has started in it."""

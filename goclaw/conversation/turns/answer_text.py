@@ -42,7 +42,7 @@ class _May(Enum):
     YES = "yes"
     NO = "no"
     OPEN = "open"
-    """What follows tells."""
+    """The following text decides."""
 
 
 @dataclass

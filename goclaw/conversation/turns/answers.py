@@ -222,7 +222,7 @@ EMPTY_SENTENCES = {
     Emptiness.WINDOW: "(The conversation fills the model's window. /compact or /new makes room.)",
     Emptiness.EMPTY: "(The model gave an empty answer.)",
 }
-"""What people read in place of an answer without text."""
+"""The text that people read in place of an answer without text."""
 
 
 def empty_sentence(empty: Emptiness | None) -> str:

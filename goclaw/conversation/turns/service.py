@@ -57,7 +57,7 @@ class TurnEnding:
 
     outcome: Outcome
     text: str
-    """What the person reads."""
+    """The text for the person."""
     why: str = ""
     """Why there is no whole answer; empty: `text` says it."""
     is_silent: bool = False

@@ -122,7 +122,7 @@ _MOVES = [
 
 
 class Timers(Protocol):
-    """What waits for moments of the wall clock."""
+    """The parts that wait for moments of the wall clock."""
 
     def start_due(self) -> None:
         """Start everything due: the machine may have slept."""

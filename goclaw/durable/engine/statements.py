@@ -45,7 +45,7 @@ MEETS = Statement(
         .label("chosen"),
     )
 )
-"""What a message meets in a session: turns that are not finished, questions that wait, and a setting's value."""
+"""The state of a session when a message arrives: open turns, questions that wait, and a setting's value."""
 OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 VERSION = Statement(

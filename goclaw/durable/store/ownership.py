@@ -55,7 +55,7 @@ class Order:
     id: str
     session: str
     name: str
-    """What is to be done; the engine and the gateway know the names."""
+    """The order; the engine and the gateway know the names."""
     body: str
 
 

@@ -1,4 +1,4 @@
-"""What gateways on one store share: their identities, their use of the server, vectors, folders and messages."""
+"""The common data of gateways on one store: identities, use of the server, vectors, folders and messages."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol

@@ -49,10 +49,10 @@ class Connections:
         self._limits = limits
         self._trusted = trusted
         self._waiting: dict[web.RequestHandler, str] = {}
-        """Those that wait, the longest first, each with the network that it counts for."""
+        """Waiting connections, the longest wait first, each with the network that it counts for."""
         self._open: dict[web.RequestHandler, str] = {}
         self._probes: set[web.RequestHandler] = set()
-        """Those that were let in for probes."""
+        """Connections that were let in for probes."""
         self._at_work: Counter[str] = Counter()
 
     def came(self, connection: web.RequestHandler, address: str) -> None:

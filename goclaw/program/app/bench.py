@@ -39,7 +39,7 @@ class AgentBench:
     asked: list[Question] = field(default_factory=list)
     """The questions to the person, approvals among them."""
     events: list[TurnEvent] = field(default_factory=list)
-    """What happened during the turns, oldest first."""
+    """The events of the turns, oldest first."""
     agrees: bool = True
     """Whether the person approves calls."""
     decide: Callable[[Question], str] | None = None

@@ -352,7 +352,7 @@ class Foundation:
     """The routes of the HTTP listener besides its own pages."""
     process: ProcessFacts
     parts: PackageParts
-    """What packages and one-file plugins declare."""
+    """The declarations of packages and one-file plugins."""
 
     @property
     def config(self) -> Config:

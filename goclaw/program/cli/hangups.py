@@ -1,4 +1,4 @@
-"""What SIGHUP means before the daemon can reload. Imports next to nothing: it holds from the first moment on."""
+"""SIGHUP before the daemon can reload. Imports next to nothing: it holds from the first moment on."""
 
 import os
 import signal

@@ -97,7 +97,7 @@ def resume(context: typer.Context, name: Name, user: User = "") -> None:
 
 @app.command()
 def run(context: typer.Context, name: Name, user: User = "") -> None:
-    """Run a schedule now, beside its times."""
+    """Run a schedule now, in addition to its times."""
     _order(context, "run", name, {"user": user})
 
 

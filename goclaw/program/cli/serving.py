@@ -37,7 +37,7 @@ MAX_END = 2 * GRACE_SECONDS + 5.0
 
 @dataclass(frozen=True)
 class Signals:
-    """What signals ask of the daemon."""
+    """The orders that signals give the daemon."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     reload: asyncio.Event = field(default_factory=asyncio.Event)

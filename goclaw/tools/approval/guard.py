@@ -34,7 +34,7 @@ _BARE_ADDRESS = re.compile(
 """An address as people write it, without a scheme."""
 _RELATIVE_LINK = re.compile(r"(?:\]\(<?|href=[\"']?)([^\s()<>:\"']+)")
 _TRAILING = tuple(".,;:!?)*_~")
-"""What may follow an address in a sentence."""
+"""Characters that may follow an address in a sentence."""
 _ENCODED = re.compile(r"(?:[0-9a-f]{2}){8,}|[A-Za-z0-9+/_-]{12,}={0,2}", re.IGNORECASE)
 _URLSAFE = str.maketrans("+/", "-_")
 _NO_LETTER = re.compile(r"[\W_]+")
@@ -57,7 +57,7 @@ class Route(Enum):
 
 @record
 class Sink:
-    """What a call does, as far as the guard is concerned. A tool declares it (`Tool.sink`)."""
+    """The effect of a call that the guard looks at. A tool declares it (`Tool.sink`)."""
 
     route: Route
     text: str

@@ -83,7 +83,7 @@ class ApprovalRequest:
     """The arguments that do not stand whole in the phrase."""
     recipient: str = ""
     details: str = ""
-    """What contains it, for whoever wants to know."""
+    """The sandbox that contains it, for Details."""
 
 
 def _never_lapses() -> str:

@@ -214,8 +214,8 @@ async def message(
 ) -> Done:
     """Send a message to a chat by yourself, or react to, edit or delete a message there.
 
-    Your answer to the user reaches this conversation anyway, with the workspace files that it links to: use this for a
-    message besides it, a file, a reaction, or another chat.
+    Your answer and files it links to reach this conversation anyway: use this for a message besides it, a reaction,
+    or another chat.
     """
     address = _destination(ctx, action, channel, chat_id)
     file = await store_file(ctx.workspace, ctx.blobs, media_path, SENT) if media_path else None

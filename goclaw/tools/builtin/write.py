@@ -92,7 +92,7 @@ async def write(
 
 
 async def _find_twin(ctx: ToolContext, path: str) -> str:
-    """Return the file beside a new one that was probably meant; names that differ in a number alone are a series."""
+    """Return the file that was probably meant by a new one; names that differ in a number alone are a series."""
     folder, name = posixpath.split(path)
     beside = map(posixpath.basename, await ctx.workspace.paths_in(folder or ".", 1_000))  # more would take long
     near, is_sure = await asyncio.to_thread(nearest, name, [each for each in beside if each not in ("", name)])

@@ -55,7 +55,7 @@ class Export:
     settings: ExportSettings
     toolset: ToolsetPart | None = None
     registries: tuple[RegistryPart, ...] = ()
-    """Those that are told of it."""
+    """The functions that are told of it."""
     inline: bool = False
     """Whether the toolset holds the tools that methods do, and so is the agent's own."""
     forwards: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ async def test_an_agent_answers_by_its_script_and_its_tools_ask_the_person(agree
 async def test_its_caps_hold_and_a_command_is_answered(tmp_path: Path) -> None:
     calls = tuple(ToolCall(f"c{number}", "place_of", {"plant": "fern"}) for number in range(3))
     async with open_bench(tmp_path, GARDENER, script=[Answer(calls=calls), Answer("Done.")]) as bench:
-        assert "max_tool_calls" in await say(bench, "Where?")
+        assert "I stopped after 2 tool calls" in await say(bench, "Where?")
         assert "gardener" in await say(bench, "/agent")
 
 

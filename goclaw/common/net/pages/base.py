@@ -12,7 +12,7 @@ class Page:
     """The response of an address."""
 
     url: str
-    """Where it was in the end, behind all redirects."""
+    """The final address, after all redirects."""
     status: int
     kind: str
     """Its media type, as the server says; empty: it says none."""

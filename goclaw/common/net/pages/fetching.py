@@ -203,7 +203,7 @@ _MARKS = (
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]{0,100}?encoding\s{0,10}=\s{0,10}[\"']([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _HEAD = 4_096
-"""Bytes in which a page says how it is written (the standard wants 1,024; some have comments before)."""
+"""Bytes where a page says how it is written (the standard wants 1,024; some have comments before)."""
 _HTML = re.compile(rb"\s*(<!--.{0,1000}?-->\s*)?(<!doctype\s+html|<html|<head|<body)", re.IGNORECASE | re.DOTALL)
 
 

@@ -43,7 +43,7 @@ _ATTRIBUTES = {
     "td": {"colspan"},
     "th": {"colspan"},
 }
-"""What decides whether a person sees an element, and what the Markdown shows."""
+"""Attributes that decide whether a person sees an element, and the Markdown shows it."""
 _NAME = re.compile(r"<([a-z][^\s/>]*)", re.IGNORECASE)
 _BASE = re.compile(r"<base\s[^>]{0,1000}?href\s*=\s*[\"']?([^\s\"'>]+)", re.IGNORECASE)
 _LONG_RUN = re.compile(r"[ \t]{100,}")

@@ -74,7 +74,7 @@ class ContextBudget:
     reserve: int
     """Kept free for the answer (`compaction.reserve`): a conversation that reaches into it is compacted."""
     notes: int = 0
-    """Mementos and reminders, said behind the conversation."""
+    """Mementos and reminders, after the conversation."""
     conversation: int = 0
     """The messages and the summary of earlier ones."""
     messages: int = 0

@@ -77,7 +77,7 @@ UNANSWERED = UserMessage("<context>GoClaw: this got no answer; it was stopped, o
 MAX_NAME = 1_000
 """Maximum characters of a call's name and id."""
 _LEVELS_AROUND = 10
-"""Levels by which arguments lie deeper in a journaled step than here."""
+"""Levels that arguments lie deeper in a journaled step than here."""
 
 
 @record

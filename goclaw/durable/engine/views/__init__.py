@@ -1,1 +1,1 @@
-"""What clients of one process see of sessions that another process owns."""
+"""The views that clients of one process have of sessions that another process owns."""

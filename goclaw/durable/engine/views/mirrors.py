@@ -41,7 +41,7 @@ MAX_WAITING = 10_000
 
 
 class Mirror:
-    """What readers of this process know of one session.
+    """The knowledge of one session that the readers of this process share.
 
     Methods that wait are called one at a time, and raise `DiskError` when the store cannot be read.
     """

@@ -104,7 +104,7 @@ class _Waiting:
 
 
 class ParcelQueue:
-    """What waits to be sent by this process. Adding never waits; sending holds no one up."""
+    """The events that wait to be sent by this process. Adding never waits; sending holds no one up."""
 
     def __init__(self, exchange: Exchange, clock: Clock, missed: Callable[[str, frozenset[str]], None]) -> None:
         """`missed`: called with a session and the processes that did not get what happened in it."""
@@ -113,7 +113,7 @@ class ParcelQueue:
         self._missed = missed
         self._waiting: list[_Waiting] = []
         self._last: dict[str, _Waiting] = {}
-        """What was added last, by session."""
+        """The last event added, by session."""
         self._characters = 0
         self._numbers = count(1)
         self._some = asyncio.Event()

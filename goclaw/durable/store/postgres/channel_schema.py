@@ -64,5 +64,5 @@ END $$;
 CREATE TRIGGER forget_parts AFTER UPDATE OF body ON inbox
     FOR EACH ROW WHEN (NEW.body = '' AND OLD.id LIKE 'telegram:%:%') EXECUTE FUNCTION forget_parts();
 """
-"""What is no table; made in a new schema, too."""
+"""Functions and indexes; created in a new schema, too."""
 CHANNELS = _TABLES + CHANNEL_FUNCTIONS

@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
         self._number = 0
         """Of the last commit that was begun."""
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
-        """What was to be sent behind a commit, and could not be; by statement and values."""
+        """Notifications that could not be sent after a commit; by statement and values."""
         self.counts: Counter[str] = Counter()
         """Groups that were committed, connections that were lost, commits that had to be looked up."""
 

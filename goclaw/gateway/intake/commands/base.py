@@ -85,7 +85,7 @@ class SessionServices(Protocol):
 
 @record
 class Reports:
-    """What commands report about the gateway."""
+    """Reports of commands about the gateway."""
 
     details: Callable[[str], Awaitable[Details]]
     """More for the status of a session: channels, queue, users file, disk."""

@@ -38,7 +38,7 @@ class SessionAsked(Request):
 
 
 class SessionState(Response):
-    """A session beside its messages."""
+    """A session without its messages."""
 
     session: str = Field(description="Its key.")
     writable: bool = Field(description="Whether the user may write there.")

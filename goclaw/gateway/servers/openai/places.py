@@ -1,4 +1,4 @@
-"""What a request is about, with the rights to it: its session, its turn, and the agent that it names as a model.
+"""The subject of a request, with the rights to it: its session, its turn, and the agent that it names as a model.
 
 A request without a session has one of its own. The turn's id is made of the user, the session and the
 `Idempotency-Key`, so that the journal knows a request that is sent again, also after a restart.

@@ -27,7 +27,7 @@ LANGUAGES = (
     "makefile nginx perl php powershell py python python3 r rb rs ruby rust scala scss sh shell sql swift "
     "toml ts tsx typescript xml yaml yml zsh"
 )
-"""Those that models write most."""
+"""The languages that models write most."""
 _KNOWN = frozenset(LANGUAGES.split())
 _OURS = frozenset(OWN.split())
 _KEYWORDS = (

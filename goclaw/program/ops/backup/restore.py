@@ -73,7 +73,7 @@ class Restored:
     """Folders that contain the replaced data, under names with `mark` in them."""
     mark: str
     left_off: Mapping[str, Sequence[str]]
-    """What the archive has and is not in force, by kind."""
+    """The parts of the archive that are not in force, by kind."""
     left_off_in: Path | None
     """The folder that keeps it."""
 

@@ -35,7 +35,7 @@ class ToolReport:
 
     findings: Sequence[Finding]
     usable: Sequence[ToolSpec]
-    """Those that the main agent may use when the owner speaks."""
+    """Tools that the main agent may use when the owner speaks."""
 
 
 async def open_tools(loaded: Loaded) -> ToolReport:
