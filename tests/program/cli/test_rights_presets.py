@@ -1,5 +1,6 @@
 """`goclaw users add --preset`: the table before, both files or none after, and the difference for one who is listed."""
 
+import errno
 import io
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.presets import PRESETS
 from goclaw.common.auth.users import Users
+from goclaw.common.config import changing
 from goclaw.common.config.load import load_config
 from goclaw.common.config.state import open_state
 from goclaw.common.core.events import Actor
@@ -168,12 +170,16 @@ def test_a_role_that_is_there_already_stays_and_the_table_shows_what_it_gives(
 
 @pytest.mark.promise("P-presets")
 def test_a_configuration_that_cannot_be_added_to_leaves_both_files_as_they_were(
-    state: Path, capsys: pytest.CaptureFixture[str]
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (state / "config.yaml").write_text("media: &nothing {}\nroles: *nothing\n")
+    def fill_up(path: Path, content: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (state / "config.yaml").write_text("log_level: DEBUG\n")
     before = files(state)
+    monkeypatch.setattr(changing, "replace_file", fill_up)
     assert run(["users", "add", "tui:cem", "--preset", "child", "--yes"]) == 1
-    assert "config.yaml was not changed: " in capsys.readouterr().err
+    assert "config.yaml was not changed: No space left on device" in capsys.readouterr().err
     assert files(state) == before
 
 
