@@ -1,0 +1,31 @@
+"""Zip files: which format lies in one, by what is in it and not by its name. Others are archives."""
+
+import importlib
+from typing import BinaryIO
+
+from goclaw.extensions.documents.formats.answer import Answer, Wanted
+from goclaw.extensions.documents.formats.markup import Package
+
+_MARKS = (
+    ("word/document.xml", "word"),
+    ("ppt/presentation.xml", "slides"),
+    ("xl/workbook.xml", "sheets"),
+    ("META-INF/container.xml", "books"),
+    ("content.xml", "opendocument"),
+)
+_MACROS = ("vbaProject.bin", "Basic/script-lc.xml", "macrosheets/")
+
+
+def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
+    """Read what the zip file is; with a member named, that file in it."""
+    package = Package(file)
+    reader = next((name for mark, name in _MARKS if mark in package.names), "archives")
+    if wanted.member and reader != "archives":
+        reader = "archives"
+    elif any(mark in name for name in package.names for mark in _MACROS):
+        answer.note("it has macros; they are not run and not shown")
+    module = importlib.import_module(f"goclaw.extensions.documents.formats.{reader}")
+    if reader == "archives":
+        module.extract_zip(package, wanted, answer)
+    else:
+        module.extract_package(package, wanted, answer)

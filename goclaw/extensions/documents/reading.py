@@ -1,0 +1,223 @@
+"""The daemon's side: a copy of the file, a worker in the sandbox that reads it, and an answer that is checked.
+
+The worker has no network, no workspace and no way back: a copy of the file without a name is its standard input, so
+that even a parser that is taken over can change nothing. It is killed whole when it takes too long.
+"""
+
+import asyncio
+import base64
+import importlib.util
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, BinaryIO
+from weakref import WeakKeyDictionary
+
+from goclaw.common.config.tools import ExecSettings
+from goclaw.common.core.redact import mask_known
+from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.extensions.documents.worker import MAX_ANSWER, MEMORY, SECONDS
+from goclaw.tools.execution.sandbox.base import NONE, Limits, Policy, Sandbox, SandboxCommand
+from goclaw.tools.execution.sandbox.layout import SYSTEM
+from goclaw.tools.execution.sandbox.layout import environment as system_environment
+from goclaw.tools.execution.sandbox.scratch import scratch_folder
+from goclaw.tools.execution.sandbox.select import OFF, open_sandbox, wait_for_tier
+from goclaw.tools.toolkit.base import ToolEnvironment
+from goclaw.tools.toolkit.documents import Document, DocumentsPart, Selection, SourceFile
+
+AT_ONCE = 2
+"""Documents at the same time: each may take a processor, and the memory of a worker."""
+_LIBRARIES = ("pypdfium2", "pypdfium2_raw", "pypdfium2_cfg", "PIL")
+"""What the worker may import beside the standard library and this package, where it is installed."""
+_BESIDE = "pillow.libs"
+"""The folder next to a library that belongs to it."""
+_PROCESSES = 16
+BOOT = """
+import json, sys
+from importlib.util import spec_from_file_location
+class Places:
+    def find_spec(self, name, path=None, target=None):
+        at = places.get(name)
+        return at and spec_from_file_location(name, at + "/__init__.py", submodule_search_locations=[at])
+places = json.loads(sys.argv[2])
+sys.meta_path.append(Places())
+from goclaw.extensions.documents.worker import main
+main(sys.argv[1])
+"""
+"""The worker's program: packages are given one by one, because the folders that they lie in cannot be listed."""
+_PACKAGE = Path(__file__).parents[2]
+_rooms: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = WeakKeyDictionary()
+
+
+async def convert(environment: ToolEnvironment, source: SourceFile, wanted: Selection) -> Document:
+    """Read a document; see `tools.toolkit.documents.read_document`."""
+    settings = environment.config.documents
+    name = source.name.rpartition("/")[2]
+    asked = json.dumps({"name": name[-200:], "mime": source.mime[:100], **_asked(wanted)})
+    loop = asyncio.get_running_loop()
+    async with _rooms.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
+        with tempfile.TemporaryFile() as copy:
+            size = await asyncio.to_thread(_copy, source.data, copy, settings.max_file_mb << 20)
+            if size is None:
+                raise ToolError(
+                    f"{name} is not read as a document: it has more than {settings.max_file_mb} MB "
+                    "(documents.max_file_mb)"
+                )
+            answer = await _answer(environment, copy.fileno(), asked, name)
+    return await asyncio.to_thread(document_of, name, answer)
+
+
+READER = DocumentsPart(convert)
+"""The part that `DOCUMENT_READERS` of the catalogue names."""
+
+
+def _asked(wanted: Selection) -> dict[str, Any]:
+    return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+
+
+def _copy(data: bytes | BinaryIO, copy: BinaryIO, most: int) -> int | None:
+    """Copy the file, to its beginning; None: it is too large."""
+    if isinstance(data, bytes):
+        if len(data) > most:
+            return None
+        copy.write(data)
+    else:
+        while chunk := data.read(1 << 20):
+            copy.write(chunk)
+            if copy.tell() > most:
+                return None
+    copy.flush()
+    copy.seek(0)
+    return os.fstat(copy.fileno()).st_size
+
+
+async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str) -> bytes:
+    """Return what the worker wrote, in the sandbox or, where the configuration allows it, without one."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _contained(environment, file, asked)
+    except TimeoutError:
+        raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
+    except SandboxUnavailable as error:
+        if not environment.config.documents.unsandboxed:
+            raise ToolError(
+                f"{name} is not read: nothing on this machine contains the program that reads documents "
+                f"({str(error)[:300]}); `documents.unsandboxed: true` reads them without containment"
+            ) from error
+    os.lseek(file, 0, os.SEEK_SET)
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _uncontained(file, asked)
+    except TimeoutError:
+        raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
+
+
+async def _contained(environment: ToolEnvironment, file: int, asked: str) -> bytes:
+    async with AsyncExitStack() as stack:
+        sandbox = await stack.enter_async_context(_sandbox(environment))
+        folder = await stack.enter_async_context(scratch_folder())
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        stack.callback(os.close, nowhere)
+        python, readable = _program()
+        command = SandboxCommand(
+            (python, *_arguments(asked)), folder, {**system_environment(), "HOME": "/"}, stdin=file, stderr=nowhere
+        )
+        policy = Policy(
+            folder,
+            hidden=(environment.config.state_dir.expanduser().absolute(),),
+            readable=readable,
+            limits=Limits(SECONDS, MEMORY, _PROCESSES, MEMORY),
+            writes=False,
+        )
+        process = await stack.enter_async_context(sandbox.run(command, policy))
+        told = await _bounded(process.output)
+        await process.wait()
+        return told
+
+
+@asynccontextmanager
+async def _sandbox(environment: ToolEnvironment) -> AsyncIterator[Sandbox]:
+    """Yield the sandbox of commands; where that contains nothing, one of the tiers that do, for the block."""
+    given = environment.sandbox
+    await wait_for_tier(given)
+    if given.tier not in (OFF, NONE):
+        yield given
+        return
+    async with open_sandbox(ExecSettings(sandbox="auto", network="none"), environment.clock) as own:
+        await own.ready()
+        yield own
+
+
+async def _bounded(output: AsyncIterable[bytes]) -> bytes:
+    told = bytearray()
+    async for chunk in output:
+        told += chunk
+        if len(told) > MAX_ANSWER:
+            break  # leaving the block kills it
+    return bytes(told)
+
+
+async def _uncontained(file: int, asked: str) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *_arguments(asked)),
+        cwd="/",
+        env=system_environment(),
+        stdin=file,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return await process.stdout.read(MAX_ANSWER) if process.stdout else b""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _arguments(asked: str) -> list[str]:
+    places = {name: str(folder) for name, folder in _libraries().items()}
+    return ["-I", "-S", "-B", "-c", BOOT, asked, json.dumps({"goclaw": str(_PACKAGE), **places})]
+
+
+def _program() -> tuple[str, tuple[Path, ...]]:
+    """Return the interpreter behind all links, and what of it and its libraries the sandbox does not show by itself."""
+    python = Path(sys.executable).resolve()
+    folders = _libraries().values()
+    beside = [folder.parent / _BESIDE for folder in folders if (folder.parent / _BESIDE).is_dir()]
+    needed = {python, Path(sys.base_prefix).resolve() / "lib", _PACKAGE, *folders, *beside}
+    return str(python), tuple(path for path in needed if not any(path.is_relative_to(folder) for folder in SYSTEM))
+
+
+def _libraries() -> dict[str, Path]:
+    """Return the folders of the libraries that are installed."""
+    found = {name: importlib.util.find_spec(name) for name in _LIBRARIES}
+    return {name: Path(spec.origin).parent for name, spec in found.items() if spec and spec.origin}
+
+
+def document_of(name: str, answer: bytes) -> Document:
+    """Check an answer: the worker may be taken over. Raises ToolError: there is none, or the worker refused."""
+    try:
+        told = json.loads(answer)
+        refused = told.get("refused")
+        if refused is None:
+            return Document(
+                kind=str(told["kind"]),
+                unit=str(told["unit"]),
+                total=None if told["total"] is None else int(told["total"]),
+                shown=str(told["shown"]),
+                rest=str(told["rest"]),
+                outline=tuple(mask_known(str(line)) for line in told["outline"]),
+                text=mask_known(str(told["text"])),
+                notes=tuple(mask_known(str(note)) for note in told["notes"]),
+                pictures=tuple((str(mime), base64.b64decode(data, validate=True)) for mime, data in told["pictures"]),
+            )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        refused = "is not read: the program that reads it broke off; it is damaged, or needs more than 512 MB of memory"
+    raise ToolError(f"{name} {str(refused)[:500]}")
