@@ -160,7 +160,7 @@ class Attachments:
     ) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
-        if kind_of(data[:SAMPLE], name, attachment.mime) not in (None, Kind.TABLE, Kind.MEDIA):
+        if kind_of(data[:SAMPLE], name, attachment.mime) not in (None, Kind.TABLE):
             return await self._converted(name, data, attachment, place, images)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_describe(attachment)}, {in_words(len(data))}"

@@ -7,16 +7,17 @@ that even a parser that is taken over can change nothing. It is killed whole whe
 import asyncio
 import base64
 import importlib.util
+import io
 import json
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from weakref import WeakKeyDictionary
 
 from goclaw.common.config.tools import ExecSettings
@@ -59,17 +60,16 @@ async def convert(environment: ToolEnvironment, source: SourceFile, wanted: Sele
     """Read a document; see `tools.toolkit.documents.read_document`."""
     settings = environment.config.documents
     name = source.name.rpartition("/")[2]
-    asked = json.dumps({"name": name[-200:], "mime": source.mime[:100], **_asked(wanted)})
-    loop = asyncio.get_running_loop()
-    async with _rooms.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
-        with tempfile.TemporaryFile() as copy:
-            size = await asyncio.to_thread(_copy, source.data, copy, settings.max_file_mb << 20)
-            if size is None:
-                raise ToolError(
-                    f"{name} is not read as a document: it has more than {settings.max_file_mb} MB "
-                    "(documents.max_file_mb)"
-                )
+    asked = json.dumps({"name": name[-200:], "mime": source.mime[:100], **asdict(wanted)})
+    room = _rooms.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+    async with room, AsyncExitStack() as stack:
+        copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the stack closes it
+        if not await asyncio.to_thread(_copy, source.data, copy, settings.max_file_mb << 20):
+            raise ToolError(f"{name} is not read: it has more than {settings.max_file_mb} MB (documents.max_file_mb)")
+        try:
             answer = await _answer(environment, copy.fileno(), asked, name)
+        except TimeoutError:
+            raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
     return await asyncio.to_thread(document_of, name, answer)
 
 
@@ -77,33 +77,25 @@ READER = DocumentsPart(convert)
 """The part that `DOCUMENT_READERS` of the catalogue names."""
 
 
-def _asked(wanted: Selection) -> dict[str, Any]:
-    return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
-
-
-def _copy(data: bytes | BinaryIO, copy: BinaryIO, most: int) -> int | None:
-    """Copy the file, to its beginning; None: it is too large."""
-    if isinstance(data, bytes):
-        if len(data) > most:
-            return None
-        copy.write(data)
-    else:
-        while chunk := data.read(1 << 20):
-            copy.write(chunk)
-            if copy.tell() > most:
-                return None
-    copy.flush()
+def _copy(data: bytes | BinaryIO, copy: BinaryIO, most: int) -> bool:
+    """Copy the file, to its beginning; False: it is too large."""
+    source = io.BytesIO(data) if isinstance(data, bytes) else data
+    while (chunk := source.read(1 << 20)) and copy.tell() <= most:
+        copy.write(chunk)
+    size = copy.tell()
     copy.seek(0)
-    return os.fstat(copy.fileno()).st_size
+    return size <= most
 
 
 async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str) -> bytes:
-    """Return what the worker wrote, in the sandbox or, where the configuration allows it, without one."""
+    """Return what the worker wrote, in the sandbox or, where the configuration allows it, without one.
+
+    Raises:
+        TimeoutError: it takes too long.
+    """
     try:
         async with asyncio.timeout(SECONDS):
             return await _contained(environment, file, asked)
-    except TimeoutError:
-        raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
     except SandboxUnavailable as error:
         if not environment.config.documents.unsandboxed:
             raise ToolError(
@@ -111,11 +103,8 @@ async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str
                 f"({str(error)[:300]}); `documents.unsandboxed: true` reads them without containment"
             ) from error
     os.lseek(file, 0, os.SEEK_SET)
-    try:
-        async with asyncio.timeout(SECONDS):
-            return await _uncontained(file, asked)
-    except TimeoutError:
-        raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
+    async with asyncio.timeout(SECONDS):
+        return await _uncontained(file, asked)
 
 
 async def _contained(environment: ToolEnvironment, file: int, asked: str) -> bytes:
@@ -136,9 +125,13 @@ async def _contained(environment: ToolEnvironment, file: int, asked: str) -> byt
             writes=False,
         )
         process = await stack.enter_async_context(sandbox.run(command, policy))
-        told = await _bounded(process.output)
+        told = bytearray()
+        async for chunk in process.output:
+            told += chunk
+            if len(told) > MAX_ANSWER:
+                return b""  # leaving the block kills it
         await process.wait()
-        return told
+        return bytes(told)
 
 
 @asynccontextmanager
@@ -152,15 +145,6 @@ async def _sandbox(environment: ToolEnvironment) -> AsyncIterator[Sandbox]:
     async with open_sandbox(ExecSettings(sandbox="auto", network="none"), environment.clock) as own:
         await own.ready()
         yield own
-
-
-async def _bounded(output: AsyncIterable[bytes]) -> bytes:
-    told = bytearray()
-    async for chunk in output:
-        told += chunk
-        if len(told) > MAX_ANSWER:
-            break  # leaving the block kills it
-    return bytes(told)
 
 
 async def _uncontained(file: int, asked: str) -> bytes:

@@ -18,20 +18,6 @@ MEMORY, SECONDS = 512 << 20, 30
 """Bytes and seconds of processor time of one call."""
 MAX_ANSWER = 24 << 20
 """Bytes of an answer: its text, and a few pictures."""
-_READERS = {
-    Kind.PDF: "pdf",
-    Kind.ZIP: "packages",
-    Kind.TAR: "archives",
-    Kind.GZIP: "archives",
-    Kind.RTF: "rtf",
-    Kind.PICTURE: "pictures",
-    Kind.MEDIA: "media",
-    Kind.MAIL: "mail",
-    Kind.CALENDAR: "cards",
-    Kind.CONTACTS: "cards",
-    Kind.HTML: "web",
-    Kind.TABLE: "sheets",
-}
 _DEEPEST = 3
 """Containers within each other: a file in a zip that is attached to a mail."""
 
@@ -79,7 +65,7 @@ def extract(file: BinaryIO, wanted: Wanted) -> Answer:
             "is in the format of Office before 2007, or encrypted, which is not read; save it as DOCX, XLSX or PDF"
         )
     answer = Answer("text", wanted.characters)
-    reader = importlib.import_module(f"goclaw.extensions.documents.formats.{_READERS[kind] if kind else 'plain'}")
+    reader = importlib.import_module(f"goclaw.extensions.documents.formats.{kind or 'plain'}")
     reader.extract(file, wanted, answer)
     return answer
 

@@ -210,13 +210,6 @@ def _texts() -> Iterator[Case]:
     )
     yield Case("a.html", page.encode(), facts, {}, ("bad()", "passwd"))
     yield Case("b.html", '<meta charset="iso-8859-2"><p>Łódź'.encode("iso-8859-2"), ("Łódź",))
-    calendar = (
-        "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Dentist\\, again\r\nDTSTART;TZID=Europe/Berlin:20260302T101500\r\n"
-    )
-    calendar += "DESCRIPTION:Bring the\r\n  card\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
-    yield Case("a.ics", calendar.encode(), ("Dentist, again", "(Europe/Berlin): 2026-03-02 10:15", "Bring the card"))
-    card = "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ada Lovelace\r\nTEL;TYPE=CELL:+44 20 7946\r\nEND:VCARD\r\n"
-    yield Case("a.vcf", card.encode(), ("Ada Lovelace", "+44 20 7946"), {}, ("VERSION",))
 
 
 def _mails() -> Iterator[Case]:
@@ -231,6 +224,9 @@ def _mails() -> Iterator[Case]:
 
 
 def _archives() -> Iterator[Case]:
+    notes = zipped({"a.ics": "BEGIN:VEVENT\nSUMMARY:Dentist\nEND:VEVENT", "b.vcf": "BEGIN:VCARD\nFN:Ada\nEND:VCARD"})
+    yield Case("notes.zip", notes, ("SUMMARY:Dentist",), {"member": "a.ics"})
+    yield Case("notes.zip", notes, ("FN:Ada",), {"member": "b.vcf"})
     files: dict[str, str | bytes] = {"docs/a.txt": "inner fact 5", "b.pdf": pdf(["zipped page"])}
     inside = zipped(files)
     yield Case("a.zip", inside, ("docs/a.txt (12 bytes)", "b.pdf", "2 files"))

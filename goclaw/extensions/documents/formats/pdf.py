@@ -2,12 +2,13 @@
 
 import ctypes
 import shutil
+import struct
 import subprocess
+import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
-from goclaw.extensions.documents.formats.png import grey_png
 
 _LONGEST = 1_600
 """Pixels of a page's longer side as a picture: what models see of it (Anthropic, "Vision")."""
@@ -131,8 +132,14 @@ class _Pages:
 
 
 def _picture_of(page: Any, longest: int) -> bytes:
-    """Return a page as a grey picture of bounded size, whatever size the page claims to have."""
+    """Return a page as a PNG in shades of grey (RFC 2083), of bounded size, whatever size the page claims to have."""
     width, height = page.get_size()
     scale = min(longest / max(width, height, 1), 300 / 72)
     bitmap = page.render(scale=scale, grayscale=True)
-    return grey_png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    pixels, width, stride = bytes(bitmap.buffer), bitmap.width, bitmap.stride
+    rows = b"".join(b"\0" + pixels[row * stride : row * stride + width] for row in range(bitmap.height))
+    head = struct.pack(">IIBBBBB", width, bitmap.height, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    )

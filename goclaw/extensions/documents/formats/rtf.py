@@ -11,28 +11,8 @@ _TOKEN = re.compile(
     rb"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n]+)|[\r\n]+|\\"
 )
 _SKIPPED = frozenset(
-    (
-        *(
-            b"fonttbl",
-            b"colortbl",
-            b"stylesheet",
-            b"info",
-            b"pict",
-            b"object",
-            b"themedata",
-            b"datastore",
-            b"listtable",
-        ),
-        *(
-            b"listoverridetable",
-            b"rsidtbl",
-            b"generator",
-            b"latentstyles",
-            b"colorschememapping",
-            b"fldinst",
-            b"xmlnstbl",
-        ),
-    )
+    b"fonttbl colortbl stylesheet info pict object themedata datastore listtable listoverridetable rsidtbl generator "
+    b"latentstyles colorschememapping fldinst xmlnstbl".split()
 )
 """Groups without text for people."""
 _BREAKS = {

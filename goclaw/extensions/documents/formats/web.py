@@ -10,34 +10,17 @@ from goclaw.extensions.documents.formats.flow import Flow
 from goclaw.extensions.documents.formats.markup import NOTHING, Event
 from goclaw.extensions.documents.formats.plain import decode
 
+_BLOCKS = (
+    "p div section article header footer main aside ul ol dl dt dd li blockquote pre figure figcaption hr form "
+    "fieldset body address details summary h1 h2 h3 h4 h5 h6"
+)
 _MAX_HTML = 30 << 20
 _CHUNK = 1 << 16
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?([\w-]{1,40})""", re.IGNORECASE)
 
 
 class _Text(Flow):
-    paragraphs = frozenset(
-        (
-            *(
-                "p",
-                "div",
-                "section",
-                "article",
-                "header",
-                "footer",
-                "main",
-                "aside",
-                "ul",
-                "ol",
-                "dl",
-                "dt",
-                "dd",
-                "li",
-            ),
-            *("blockquote", "pre", "figure", "figcaption", "hr", "form", "fieldset", "body", "address", "details"),
-            *("summary", "h1", "h2", "h3", "h4", "h5", "h6"),
-        )
-    )
+    paragraphs = frozenset(_BLOCKS.split())
     skipped = frozenset({"script", "style", "template", "noscript", "svg", "math", "title", "iframe", "object"})
     breaks: ClassVar[Mapping[str, str]] = {"br": "\n"}
     _is_preformatted = False
