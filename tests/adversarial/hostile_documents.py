@@ -5,7 +5,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from tests.extensions.documents.made import (
@@ -118,7 +118,7 @@ def _entities() -> Iterator[Hostile]:
         ("parameter", parameter, "x"),
     ):
         made = _in_place(docx(""), name, head + body.format(text))
-        yield Hostile(f"{called}.docx", lambda made=made: made, "declares XML entities")
+        yield Hostile(f"{called}.docx", partial(bytes, made), "declares XML entities")
     for called, data, part in (
         ("strings.xlsx", xlsx({"A": sheet_row(1, A="s0")}, ["x"]), "xl/sharedStrings.xml"),
         ("sheet.xlsx", xlsx({"A": ""}), "xl/worksheets/sheet1.xml"),
@@ -128,7 +128,7 @@ def _entities() -> Iterator[Hostile]:
         ("rels.docx", docx(""), "word/_rels/document.xml.rels"),
     ):
         made = _in_place(data, part, f"{outside}<a>&e;</a>")
-        yield Hostile(f"entity-{called}", lambda made=made: made, "declares XML entities")
+        yield Hostile(f"entity-{called}", partial(bytes, made), "declares XML entities")
     external = _in_place(docx(""), name, f'<!DOCTYPE a SYSTEM "{LOCAL}"><a>&e;</a>')
     yield Hostile("doctype.docx", lambda: external, "Word document")
     included = f'<a xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="{LOCAL}" parse="text"/></a>'

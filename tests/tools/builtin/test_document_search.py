@@ -8,6 +8,7 @@ from goclaw.common.core.messages import SourceKind
 from goclaw.testing import open_bench
 from goclaw.tools.builtin import document_search
 from goclaw.tools.builtin.search import search
+from goclaw.tools.toolkit.documents import read_document
 from tests.extensions.documents.made import docx, paragraph, pdf
 
 pytestmark = pytest.mark.sandbox
@@ -34,12 +35,12 @@ async def test_a_search_finds_lines_of_documents_below_the_workspace(tmp_path: P
 async def test_a_document_is_read_once_until_its_content_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, count = document_search.read_document, 0
+    count = 0
 
     async def counted(*given: object) -> object:
         nonlocal count
         count += 1
-        return await read(*given)  # type: ignore[arg-type]  # what it was called with
+        return await read_document(*given)  # type: ignore[arg-type]  # what it was called with
 
     monkeypatch.setattr(document_search, "read_document", counted)
     async with open_bench(tmp_path, search) as bench:

@@ -3,8 +3,8 @@
 import email
 import email.policy
 import io
-from email.message import EmailMessage
-from typing import BinaryIO, cast
+from email.message import Message, MIMEPart
+from typing import BinaryIO
 
 from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted, add_flow
 from goclaw.extensions.documents.formats.plain import decode
@@ -18,7 +18,7 @@ _MAX_PARTS = 1_000
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     """Read a mail."""
-    message = cast("EmailMessage", email.message_from_binary_file(file, policy=email.policy.default))
+    message = email.message_from_binary_file(file, policy=email.policy.default)
     if not any(message[name] for name in ("From", "To", "Subject", "Date")):
         raise Refused("is no mail: it has neither sender nor subject")
     attachments = [part for _, part in zip(range(_MAX_PARTS), message.iter_attachments(), strict=False)]
@@ -44,10 +44,10 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     add_flow(answer, wanted, blocks)
 
 
-def _bytes_of(part: EmailMessage) -> bytes:
+def _bytes_of(part: MIMEPart) -> bytes:
     """Return the content of a part; an attached mail as it is written."""
     if part.get_content_maintype() == "message":
         inner = part.get_payload()
-        return inner[0].as_bytes() if isinstance(inner, list) and inner else b""
+        return inner[0].as_bytes() if isinstance(inner, list) and isinstance(inner[0], Message) else b""
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""

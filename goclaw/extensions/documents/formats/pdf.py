@@ -24,7 +24,7 @@ _MAX_BYTES = 4_000
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     """Read a PDF."""
-    import pypdfium2 as pdfium  # eight megabytes, which no other format needs
+    import pypdfium2 as pdfium  # type: ignore[import-untyped]  # it has no types; eight megabytes for one format
 
     try:
         pdf: Any = pdfium.PdfDocument(file.read())
