@@ -5,7 +5,6 @@ that even a parser that is taken over can change nothing. It is killed whole whe
 """
 
 import asyncio
-import base64
 import importlib.util
 import io
 import json
@@ -21,9 +20,12 @@ from typing import BinaryIO
 from weakref import WeakKeyDictionary
 
 from goclaw.common.config.tools import ExecSettings
+from goclaw.common.core.pictures import fault_of
 from goclaw.common.core.redact import mask_known
+from goclaw.durable.store.blobs import image_type
 from goclaw.errors import SandboxUnavailable, ToolError
-from goclaw.extensions.documents.worker import MAX_ANSWER, MEMORY, SECONDS
+from goclaw.extensions.documents.formats.answer import MAX_NOTES, MAX_OUTLINE, MAX_PICTURES
+from goclaw.extensions.documents.worker import MAX_ANSWER, MEMORY, REFUSED, SECONDS
 from goclaw.tools.execution.sandbox.base import NONE, Limits, Policy, Sandbox, SandboxCommand
 from goclaw.tools.execution.sandbox.layout import SYSTEM
 from goclaw.tools.execution.sandbox.layout import environment as system_environment
@@ -39,6 +41,8 @@ _LIBRARIES = ("pypdfium2", "pypdfium2_raw", "pypdfium2_cfg", "PIL")
 _BESIDE = "pillow.libs"
 """The folder next to a library that belongs to it."""
 _PROCESSES = 16
+_MAX_LINE = 500
+"""Characters of a line of an outline, or of a note."""
 BOOT = """
 import json, sys
 from importlib.util import spec_from_file_location
@@ -70,7 +74,7 @@ async def convert(environment: ToolEnvironment, source: SourceFile, wanted: Sele
             answer = await _answer(environment, copy.fileno(), asked, name)
         except TimeoutError:
             raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
-    return await asyncio.to_thread(document_of, name, answer)
+    return await asyncio.to_thread(document_of, name, answer, wanted.characters)
 
 
 READER = DocumentsPart(convert)
@@ -158,7 +162,7 @@ async def _uncontained(file: int, asked: str) -> bytes:
         start_new_session=True,
     )
     try:
-        return await process.stdout.read(MAX_ANSWER) if process.stdout else b""
+        return await process.stdout.read() if process.stdout else b""
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -185,23 +189,28 @@ def _libraries() -> dict[str, Path]:
     return {name: Path(spec.origin).parent for name, spec in found.items() if spec and spec.origin}
 
 
-def document_of(name: str, answer: bytes) -> Document:
-    """Check an answer: the worker may be taken over. Raises ToolError: there is none, or the worker refused."""
+def document_of(name: str, answer: bytes, characters: int) -> Document:
+    """Check an answer and bound it: the worker may be taken over.
+
+    Raises:
+        ToolError: there is none, or the worker refused.
+    """
+    if answer.startswith(REFUSED):
+        raise ToolError(f"{name} {answer.removeprefix(REFUSED).decode(errors='replace')[:500]}")
     try:
-        told = json.loads(answer)
-        refused = told.get("refused")
-        if refused is None:
-            return Document(
-                kind=str(told["kind"]),
-                unit=str(told["unit"]),
-                total=None if told["total"] is None else int(told["total"]),
-                shown=str(told["shown"]),
-                rest=str(told["rest"]),
-                outline=tuple(mask_known(str(line)) for line in told["outline"]),
-                text=mask_known(str(told["text"])),
-                notes=tuple(mask_known(str(note)) for note in told["notes"]),
-                pictures=tuple((str(mime), base64.b64decode(data, validate=True)) for mime, data in told["pictures"]),
-            )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        refused = "is not read: the program that reads it broke off; it is damaged, or needs more than 512 MB of memory"
-    raise ToolError(f"{name} {str(refused)[:500]}")
+        told = Document.model_validate_json(answer)
+    except ValueError:
+        raise ToolError(
+            f"{name} is not read: the program that reads it broke off; it is damaged, or needs more than "
+            f"{MEMORY >> 20} MB of memory"
+        ) from None
+    pictures = [(mime, data) for mime, data in told.pictures if image_type(data) == mime and not fault_of(data, mime)]
+    return told.model_copy(
+        update={
+            "kind": told.kind[:_MAX_LINE],
+            "outline": tuple(mask_known(line[:_MAX_LINE]) for line in told.outline[: MAX_OUTLINE + 1]),
+            "text": mask_known(told.text[:characters]),
+            "notes": tuple(mask_known(note[:_MAX_LINE]) for note in told.notes[:MAX_NOTES]),
+            "pictures": tuple(pictures[:MAX_PICTURES]),
+        }
+    )

@@ -16,6 +16,8 @@ from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
 
 MEMORY, SECONDS = 512 << 20, 30
 """Bytes and seconds of processor time of one call."""
+REFUSED = b"refused "
+"""Begins an answer that says in words why there is none."""
 MAX_ANSWER = 24 << 20
 """Bytes of an answer: its text, and a few pictures."""
 _DEEPEST = 3
@@ -34,20 +36,17 @@ def main(asked: str) -> None:
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
-        told = extract(sys.stdin.buffer, Wanted(**json.loads(asked))).as_json()
-        line = json.dumps(told).encode()
+        line = json.dumps(extract(sys.stdin.buffer, Wanted(**json.loads(asked))).as_json()).encode()
         if len(line) > MAX_ANSWER:
             raise Refused("has pictures that are too large together; ask for fewer pages")
     except Refused as refusal:
-        line = json.dumps({"refused": str(refusal)}).encode()
+        line = REFUSED + str(refusal).encode(errors="replace")
     except MemoryError:
-        line = json.dumps({"refused": f"is not opened: that takes more than {MEMORY >> 20} MB of memory"}).encode()
+        line = REFUSED + b"is not opened: that takes more than %d MB of memory" % (MEMORY >> 20)
     except RecursionError:
-        line = json.dumps({"refused": "is not opened: its parts are nested too deeply"}).encode()
+        line = REFUSED + b"is not opened: its parts are nested too deeply"
     except Exception as error:  # a parser may raise anything about a damaged file
-        line = json.dumps(
-            {"refused": f"is damaged, or not of the kind that it claims ({type(error).__name__})"}
-        ).encode()
+        line = REFUSED + f"is damaged, or not of the kind that it claims ({type(error).__name__})".encode()
     sink.write(line)
     sink.flush()
     os._exit(0)  # what a parser holds takes longer to be taken down than the process

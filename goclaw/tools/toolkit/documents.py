@@ -6,6 +6,8 @@ Nothing of that extension is loaded before a document is read, and the parsers r
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO
 
+from pydantic import Base64Bytes, BaseModel
+
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
@@ -43,25 +45,24 @@ class SourceFile:
     mime: str = ""
 
 
-@record
-class Document:
-    """A document, or a part of it, as text."""
+class Document(BaseModel, frozen=True):
+    """A document, or a part of it, as text; the reader's process answers with it, as JSON."""
 
     kind: str
     """For people: `PDF`, `Word document`, `mail`."""
     unit: str
-    """The unit that `total` counts: `page`, `slide`, `row`, `file`."""
-    total: int | None
+    """The unit that `total` counts: `page`, `slide`, `row`."""
+    total: int | None = None
     """None: not counted."""
-    shown: str
+    shown: str = ""
     """The numbers of those in `text`: `1-12`; empty: the whole document."""
-    rest: str
+    rest: str = ""
     """The selector that continues it: `pages="13-24"`; empty: it ends here."""
-    outline: tuple[str, ...]
-    text: str
-    notes: tuple[str, ...]
+    outline: tuple[str, ...] = ()
+    text: str = ""
+    notes: tuple[str, ...] = ()
     """Sentences about what was left out, or is unusual."""
-    pictures: tuple[tuple[str, bytes], ...]
+    pictures: tuple[tuple[str, Base64Bytes], ...] = ()
     """Pages without text, or the picture itself: media type and bytes."""
 
     @property

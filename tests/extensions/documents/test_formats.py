@@ -26,5 +26,5 @@ def test_the_facts_of_a_document_are_found(case: Case) -> None:
 
 def show(answer: Answer) -> str:
     """The answer as the daemon shows it."""
-    document = document_of("it", json.dumps(answer.as_json()).encode())
+    document = document_of("it", json.dumps(answer.as_json()).encode(), 1 << 20)
     return f"{document.head}\n{document.content}"

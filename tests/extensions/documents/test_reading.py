@@ -1,5 +1,6 @@
 """The reader's process: what it cannot reach, what ends it, and what it may answer."""
 
+import base64
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ from goclaw.extensions.documents import reading
 from goclaw.testing import Bench, open_bench
 from goclaw.tools.builtin.read import read
 from tests.extensions.documents.made import bmp, pdf, xlsx
+from tests.picture_support import png
 
 TIERS = ["bubblewrap", "broker"]
 PROBE = """
@@ -170,22 +172,29 @@ async def test_a_picture_of_another_kind_names_the_extra_or_is_shown(tmp_path: P
     assert shown or (result.is_error and "goclaw[documents]" in result.content)
 
 
+WHOLE: dict[str, object] = {"kind": "PDF", "unit": "page", "total": 1, "text": "x" * 90, "notes": ["n"] * 99}
+
+
 @pytest.mark.promise("P-documents-contained")
-@pytest.mark.parametrize(
-    "change", [{}, {"total": "x"}, {"outline": 5}, {"pictures": [[1]]}, {"pictures": [["a", "%"]]}]
-)
+@pytest.mark.parametrize("change", [{"total": "x"}, {"outline": 5}, {"pictures": [[1]]}, {"text": None}])
 def test_an_answer_of_another_form_is_refused_in_words(change: dict[str, object]) -> None:
-    whole = {"kind": "PDF", "unit": "page", "total": 1, "shown": "", "rest": "", "outline": [], "text": "", "notes": []}
-    answer = json.dumps(whole | change).encode()
     with pytest.raises(ToolError, match=r"^a\.pdf is not read: the program that reads it broke off"):
-        reading.document_of("a.pdf", answer)
+        reading.document_of("a.pdf", json.dumps(WHOLE | change).encode(), 50)
 
 
 @pytest.mark.promise("P-documents-contained")
-@pytest.mark.parametrize("answer", [b"", b"[]", b"null", b"{}", b'"x"', b'{"refused": null}', b"[" * 100_000])
+def test_an_answer_is_bounded_and_its_pictures_are_pictures() -> None:
+    pictures = [["image/png", base64.b64encode(data).decode()] for data in (png(8, 8), b"no picture", png(8, 8)[:30])]
+    told = reading.document_of("a.pdf", json.dumps(WHOLE | {"pictures": pictures}).encode(), 50)
+    assert len(told.text) == 50 and len(told.notes) == 20
+    assert told.pictures == (("image/png", png(8, 8)),)
+
+
+@pytest.mark.promise("P-documents-contained")
+@pytest.mark.parametrize("answer", [b"", b"[]", b"null", b"{}", b'"x"', b'{"kind": "PDF"}', b"[" * 100_000])
 def test_an_answer_that_is_none_is_refused_in_words(answer: bytes) -> None:
     with pytest.raises(ToolError, match=r"^a\.pdf is not read: the program that reads it broke off"):
-        reading.document_of("a.pdf", answer)
+        reading.document_of("a.pdf", answer, 50)
 
 
 def test_nothing_of_the_readers_is_loaded_before_a_document_is_read() -> None:

@@ -12,7 +12,8 @@ MAX_OUTLINE = 200
 """Lines of an outline."""
 _MAX_LINE = 160
 """Characters of a line of an outline."""
-_MAX_NOTES = 20
+MAX_NOTES = 20
+MAX_PICTURES = 4
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})?\s*)?")
 
 
@@ -71,7 +72,7 @@ class Answer:
 
     def note(self, sentence: str) -> None:
         """Add a sentence about the document, once."""
-        if sentence not in self.notes and len(self.notes) < _MAX_NOTES:
+        if sentence not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(sentence)
 
     def add_outline(self, lines: Iterable[tuple[int, str, int | None]]) -> None:
@@ -110,18 +111,11 @@ class Answer:
                 return
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer for the daemon."""
-        return {
-            "kind": self.kind,
-            "unit": self.unit,
-            "total": self.total,
-            "shown": _ranges(self.shown),
-            "rest": self.rest,
-            "outline": self.outline,
-            "text": "\n".join(self.texts),
-            "notes": self.notes,
-            "pictures": [(mime, base64.b64encode(data).decode()) for mime, data in self.pictures],
-        }
+        """Return the answer for the daemon: `tools.toolkit.documents.Document`."""
+        names = ("kind", "unit", "total", "rest", "outline", "notes")
+        pictures = [(mime, base64.b64encode(data).decode()) for mime, data in self.pictures]
+        told = {"shown": _ranges(self.shown), "text": "\n".join(self.texts), "pictures": pictures}
+        return {name: getattr(self, name) for name in names} | told
 
 
 def add_flow(answer: Answer, wanted: Wanted, blocks: Iterable[tuple[int, str]]) -> None:

@@ -15,9 +15,9 @@ MAX_MEMBER = 128 << 20
 _MAX_LISTED = 20_000
 
 
-def extract_zip(package: Package, wanted: Wanted, answer: Answer) -> None:
+def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
     """Read a zip file, or a file in it."""
-    infos = package.infos()
+    infos = package.zip.infolist()
     if wanted.member:
         _find(wanted.member, (info.filename for info in infos))
         extract_inner(io.BytesIO(package.unpack(wanted.member, MAX_MEMBER)), wanted, answer, wanted.member)

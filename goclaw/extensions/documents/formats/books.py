@@ -26,18 +26,7 @@ def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
         ),
         "",
     )
-    if title := " ".join(_title(package, root)):
-        answer.note(f"its title and author: {title[:200]}")
     add_flow(answer, wanted, _chapters(package, root))
-
-
-def _title(package: Package, root: str) -> Iterator[str]:
-    inside = False
-    for event, tag, _ in package.events(root):
-        if event == "text" and inside:
-            yield from tag.split()
-        elif event != "text":
-            inside = event == "start" and tag in ("title", "creator")
 
 
 def _chapters(package: Package, root: str) -> Iterator[tuple[int, str]]:

@@ -22,8 +22,6 @@ class Sheet:
     name: str
     rows: Iterable[tuple[int, Cells]]
     """The rows that are not empty, with their numbers."""
-    size: str = ""
-    """The range that the file claims to be filled, for people."""
 
 
 @dataclass
@@ -64,9 +62,7 @@ def add_sheets(answer: Answer, wanted: Wanted, sheets: list[Sheet]) -> None:
     answer.unit = "row"
     names = {sheet.name: sheet for sheet in sheets}
     if not wanted.sheet and len(sheets) > 1:
-        answer.add_outline(
-            (1, f"sheet {sheet.name}{f' ({sheet.size})' if sheet.size else ''}", None) for sheet in sheets
-        )
+        answer.add_outline((1, f"sheet {sheet.name}", None) for sheet in sheets)
     sheet, area = choose(wanted, names, sheets[0].name)
     if wanted.pages:
         numbers = list(wanted.numbers(1 << 20, "row"))

@@ -25,23 +25,19 @@ class Package:
 
     def __init__(self, file: BinaryIO) -> None:
         try:
-            self._zip = zipfile.ZipFile(file)
+            self.zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
             raise Refused("is damaged: its list of files cannot be read") from None
-        self.names = frozenset(self._zip.namelist())
-
-    def infos(self) -> list[zipfile.ZipInfo]:
-        """Return the list of files."""
-        return self._zip.infolist()
+        self.names = frozenset(self.zip.namelist())
 
     def chunks(self, name: str, most: int = MAX_UNPACKED) -> Iterator[bytes]:
         """Yield the bytes of a file in it. Raises Refused: it is absent, damaged, encrypted, or larger than `most`."""
         try:
-            info = self._zip.getinfo(name)
+            info = self.zip.getinfo(name)
             if info.flag_bits & 1:
                 raise Refused("is encrypted: it opens with a password only")
             left = most
-            with self._zip.open(info) as member:
+            with self.zip.open(info) as member:
                 while chunk := member.read(_CHUNK):
                     left -= len(chunk)
                     if left < 0:

@@ -19,13 +19,7 @@ _MACROS = ("vbaProject.bin", "Basic/script-lc.xml", "macrosheets/")
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     """Read what the zip file is; with a member named, that file in it."""
     package = Package(file)
-    reader = next((name for mark, name in _MARKS if mark in package.names), "archives")
-    if wanted.member and reader != "archives":
-        reader = "archives"
-    elif any(mark in name for name in package.names for mark in _MACROS):
+    reader = next((name for mark, name in _MARKS if mark in package.names and not wanted.member), "archives")
+    if reader != "archives" and any(mark in name for name in package.names for mark in _MACROS):
         answer.note("it has macros; they are not run and not shown")
-    module = importlib.import_module(f"goclaw.extensions.documents.formats.{reader}")
-    if reader == "archives":
-        module.extract_zip(package, wanted, answer)
-    else:
-        module.extract_package(package, wanted, answer)
+    importlib.import_module(f"goclaw.extensions.documents.formats.{reader}").extract_package(package, wanted, answer)

@@ -8,13 +8,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
+from goclaw.extensions.documents.formats.answer import MAX_PICTURES, Answer, Refused, Wanted
 
 _LONGEST = 1_600
 """Pixels of a page's longer side as a picture: what models see of it (Anthropic, "Vision")."""
 _LONGEST_READ = 3_000
 """The same for `tesseract`, which needs about 300 pixels an inch."""
-_MAX_PICTURES = 4
 _MAX_READ = 8
 """Pages that `tesseract` reads in a call: it takes seconds for each."""
 _MAX_LINKS = 100
@@ -96,7 +95,7 @@ class _Pages:
                 self._answer.note("pages without text were read from their pictures (tesseract): letters may be wrong")
                 return text
         self.unread.append(number)
-        if self._wanted.scans and len(self._answer.pictures) < _MAX_PICTURES:
+        if self._wanted.scans and len(self._answer.pictures) < MAX_PICTURES:
             self._answer.pictures.append(("image/png", _picture_of(page, _LONGEST)))
         return "[a picture without text]"
 

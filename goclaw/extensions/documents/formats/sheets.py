@@ -21,11 +21,12 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 _DATE_FORMAT = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.')
 """What does not count in a format of its own: colours, quoted text."""
 _EPOCH = datetime.datetime(1899, 12, 30)  # noqa: DTZ001 -- cells have no zone
+_EPOCH_ENDS = _EPOCH + datetime.timedelta(days=1)
+"""A cell that shows a time alone has it on the first day."""
 _ROW = re.compile(rb"""<(?:\w+:)?row [^>]{0,500}?\br=["'](\d+)""")
 _MAX_BEFORE = 1 << 20
 """Bytes without a row, after which none is looked for."""
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
-
 _FIRST_WANTED = re.compile(r"(?:^|!)\$?[A-Za-z]{0,3}\$?(\d{1,7})(?=:|$)")
 
 
@@ -155,10 +156,8 @@ def _told(value: str, kind: str, strings: _Strings, *, is_date: bool) -> str:
                 moment = _EPOCH + datetime.timedelta(seconds=round(float(value) * 86_400))
             except (ValueError, OverflowError):
                 return value
-            if 0 <= float(value) < 1:
-                return moment.strftime("%H:%M:%S")
-            return moment.strftime(
-                "%Y-%m-%d" if not (moment.hour or moment.minute or moment.second) else "%Y-%m-%d %H:%M"
+            return (
+                moment.strftime("%H:%M:%S") if moment < _EPOCH_ENDS else moment.isoformat(" ").removesuffix(" 00:00:00")
             )
         case "" | "n":
             return _number(value)
@@ -198,17 +197,13 @@ def _from_row(chunks: Iterator[bytes], first: int) -> Iterator[bytes]:
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     """Read a table of text: CSV, or with tabs or semicolons."""
     answer.kind = "table (CSV)"
-    sample = file.read(64 << 10)
-    file.seek(0)
-    text = decode(sample)
-    encoding = "utf-16" if sample[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig" if _is_utf8(sample) else "cp1252"
+    text = decode(file.read())
     try:
         dialect: type[csv.Dialect] = csv.Sniffer().sniff(text[:8_192], ",;\t|")
     except csv.Error:
         dialect = csv.excel_tab if text.partition("\n")[0].count("\t") else csv.excel
     csv.field_size_limit(1 << 20)
-    lines = io.TextIOWrapper(file, encoding, errors="replace", newline="")
-    add_sheets(answer, wanted, [Sheet("table", _records(csv.reader(lines, dialect)))])
+    add_sheets(answer, wanted, [Sheet("table", _records(csv.reader(io.StringIO(text, newline=""), dialect)))])
 
 
 def _records(reader: Iterator[list[str]]) -> Iterator[tuple[int, Cells]]:
@@ -218,11 +213,3 @@ def _records(reader: Iterator[list[str]]) -> Iterator[tuple[int, Cells]]:
                 yield number, cells
     except csv.Error as error:
         raise Refused(f"is damaged: {error}") from None
-
-
-def _is_utf8(sample: bytes) -> bool:
-    try:
-        sample.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start > len(sample) - 4
-    return True
