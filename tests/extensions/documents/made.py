@@ -182,7 +182,10 @@ def opendocument(kind: str, body: str, more: Mapping[str, str | bytes] | None = 
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
-            "content.xml": f"<office:document-content{spaces}{links}><office:body><office:{kind}>{body}</office:{kind}>"
+            "content.xml": f"<office:document-content{spaces}{links}>"
+            # Styles have elements of the same names.
+            "<office:automatic-styles><text:text/></office:automatic-styles>"
+            f"<office:body><office:{kind}>{body}</office:{kind}>"
             "</office:body></office:document-content>",
             **(more or {}),
         }

@@ -47,7 +47,8 @@ def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
     if _MANIFEST in package.names and any(tag == "encryption-data" for _, tag, _ in package.events(_MANIFEST)):
         raise Refused("is encrypted: it opens with a password only")
     tags = (tag for event, tag, _ in package.events(CONTENT) if event == "start")
-    match next((tag for tag in tags if tag in ("text", "spreadsheet", "presentation", "drawing")), ""):
+    # What the body holds; styles before it have elements of these names, too.
+    match next((next(tags, "") for tag in tags if tag == "body"), ""):
         case "spreadsheet":
             answer.kind = "OpenDocument spreadsheet"
             add_sheets(answer, wanted, [Sheet(name, _rows(package, name)) for name in _names(package)])
