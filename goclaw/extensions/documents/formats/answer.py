@@ -104,10 +104,10 @@ class Answer:
 
     def add_parts(self, wanted: Wanted, total: int, text_of: Callable[[int], str]) -> None:
         """Add the wanted ones of numbered parts, as many as there is room for."""
-        self.total = total
-        for number in wanted.numbers(total, self.unit):
+        self.total, numbers = total, list(wanted.numbers(total, self.unit))
+        for number in numbers:
             if self.room <= 0 or not self.add(text_of(number), number):
-                self.rest = f'pages="{number}-{min(total, number + max(len(self.shown), 1) - 1)}"'
+                self.rest = f'pages="{number}-{numbers[-1]}"'
                 return
 
     def as_json(self) -> dict[str, Any]:
@@ -119,16 +119,14 @@ class Answer:
 
 
 def add_flow(answer: Answer, wanted: Wanted, blocks: Iterable[tuple[int, str]]) -> None:
-    """Add a text without pages of its own, in pages of about `PAGE` characters.
+    """Add a text without pages of its own, in pages of about `PAGE` characters, with an outline of its headings.
 
-    Args:
-        answer: gets the pages, and an outline of the headings where the text has several pages.
-        wanted: the wanted pages.
-        blocks: the paragraphs in their order: the level of a heading, 0 for other text, and the text.
+    `blocks` are the paragraphs in their order: the level of a heading, 0 for other text, and the text.
     """
     pages, headings, length = list[list[str]](), list[tuple[int, str, int | None]](), PAGE
     for level, text in blocks:
-        for piece in _pieces(text):
+        for start in range(0, max(len(text), 1), PAGE):
+            piece = text[start : start + PAGE]
             if length + len(piece) > PAGE or (level and length > PAGE * 2 // 3):
                 pages.append([])
                 length = 0
@@ -153,12 +151,6 @@ def add_slides(answer: Answer, wanted: Wanted, total: int, text_of: Callable[[in
         first = range(1, min(total, MAX_OUTLINE) + 1)
         answer.add_outline((1, text_of(number).partition("\n")[0], number) for number in first)
     answer.add_parts(wanted, total, text_of)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Cut a paragraph that is longer than a page."""
-    for start in range(0, max(len(text), 1), PAGE):
-        yield text[start : start + PAGE]
 
 
 def _ranges(numbers: Sequence[int]) -> str:

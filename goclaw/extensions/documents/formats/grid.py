@@ -10,6 +10,7 @@ Cells = dict[int, str]
 """The cells of a row by the number of their column, from 1 on; empty ones are absent."""
 MAX_CELL = 1_000
 """Characters of a cell."""
+_LAST_ROW = 1 << 31
 _MAX_COLUMNS = 100
 """Columns that are shown without a range."""
 _RANGE = re.compile(r"\$?([A-Za-z]{0,3})\$?(\d{0,9})(?::\$?([A-Za-z]{0,3})\$?(\d{0,9}))?")
@@ -29,7 +30,7 @@ class Area:
     """A range of cells."""
 
     first_row: int = 1
-    last_row: int = 1 << 31
+    last_row: int = _LAST_ROW
     first_column: int = 1
     last_column: int = _MAX_COLUMNS
 
@@ -44,7 +45,10 @@ def choose(wanted: Wanted, names: Mapping[str, Sheet], first: str) -> tuple[Shee
         raise Refused(f"has no sheet {name[:100]!r}; it has {', '.join(names)[:500]}")
     match = _RANGE.fullmatch(cells)
     if match is None:
-        raise Refused(f"has no sheet or range {wanted.sheet[:100]!r}; write Name, Name!A1:D20 or A1:D20")
+        raise Refused(
+            f"has no sheet or range {wanted.sheet[:100]!r}; write Name, Name!A1:D20 or A1:D20; its sheets are "
+            f"{', '.join(names)[:500]}"
+        )
     area, single = Area(), ":" not in cells and bool(cells)
     left, top, right, bottom = match[1], match[2], match[1] if single else match[3], match[2] if single else match[4]
     if left:
@@ -86,7 +90,7 @@ def add_rows(answer: Answer, sheet: Sheet, area: Area, *, several: bool) -> None
         if room < 0 and lines:
             named = f"{sheet.name}!" if several else ""
             end = letters(area.last_column) if area.last_column != _MAX_COLUMNS else letters(max(widest, 1))
-            stop = min(area.last_row, number + last - lines[0][0])
+            stop = area.last_row if area.last_row < _LAST_ROW else ""
             answer.rest = f'sheet="{named}{letters(area.first_column)}{number}:{end}{stop}"'
             break
         lines.append((number, kept))

@@ -21,8 +21,6 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 _DATE_FORMAT = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.')
 """What does not count in a format of its own: colours, quoted text."""
 _EPOCH = datetime.datetime(1899, 12, 30)  # noqa: DTZ001 -- cells have no zone
-_EPOCH_ENDS = _EPOCH + datetime.timedelta(days=1)
-"""A cell that shows a time alone has it on the first day."""
 _ROW = re.compile(rb"""<(?:\w+:)?row [^>]{0,500}?\br=["'](\d+)""")
 _MAX_BEFORE = 1 << 20
 """Bytes without a row, after which none is looked for."""
@@ -146,30 +144,21 @@ def _rows(
 
 
 def _told(value: str, kind: str, strings: _Strings, *, is_date: bool) -> str:
-    match kind:
-        case "s":
-            return strings.at(value)
-        case "b":
-            return "TRUE" if value == "1" else "FALSE"
-        case "" | "n" if is_date:
-            try:
-                moment = _EPOCH + datetime.timedelta(seconds=round(float(value) * 86_400))
-            except (ValueError, OverflowError):
-                return value
-            return (
-                moment.strftime("%H:%M:%S") if moment < _EPOCH_ENDS else moment.isoformat(" ").removesuffix(" 00:00:00")
-            )
-        case "" | "n":
-            return _number(value)
-    return value
-
-
-def _number(value: str) -> str:
-    """Return a number as a person writes it: files have 0.30000000000000004 for 0.3."""
-    try:
-        return f"{float(value):.15g}" if "." in value and "e" not in value.lower() else value
-    except ValueError:
+    """Return the value of a cell as a person reads it: files have 45000 for a date, 0.30000000000000004 for 0.3."""
+    if kind == "s":
+        return strings.at(value)
+    if kind == "b":
+        return "TRUE" if value == "1" else "FALSE"
+    if kind not in ("", "n") or not ("." in value or is_date) or "e" in value.lower():
         return value
+    try:
+        number = float(value)
+        moment = _EPOCH + datetime.timedelta(seconds=round(number * 86_400)) if is_date else None
+    except (ValueError, OverflowError):
+        return value
+    if moment is None:
+        return f"{number:.15g}"
+    return moment.strftime("%H:%M:%S") if number < 1 else moment.isoformat(" ").removesuffix(" 00:00:00")
 
 
 def _from_row(chunks: Iterator[bytes], first: int) -> Iterator[bytes]:

@@ -37,7 +37,7 @@ def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
         if event == "start" and tag == "sldId" and given.get("id") in related
     ]
     if len(slides) > _MAX_SLIDES or not slides:
-        raise Refused(f"has more than {_MAX_SLIDES:,} slides" if slides else "is damaged: it has no slides")
+        raise Refused(f"has more than {_MAX_SLIDES:,} slides" if slides else "has no slides")
     add_slides(answer, wanted, len(slides), lambda number: _slide(package, slides[number - 1]))
 
 

@@ -44,14 +44,12 @@ class _Text(Flow):
 
     def end_paragraph(self) -> None:
         if not self._is_preformatted:
-            lines = (" ".join(line.split()) for line in self._joined().split("\n"))
+            # A line break in the source is a blank, `br` is a line break.
+            joined = "".join(part if part == "\n" else part.replace("\n", " ") for part in self.parts)
+            lines = (" ".join(line.split()) for line in joined.split("\n"))
             self.parts = ["\n".join(filter(None, lines))]
         self._is_preformatted = False
         super().end_paragraph()
-
-    def _joined(self) -> str:
-        """Return the text so far: a line break in the source is a blank, `br` is a line break."""
-        return "".join(part if part == "\n" else part.replace("\n", " ") for part in self.parts)
 
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
