@@ -231,9 +231,10 @@ class TurnEnd(GoclawError):
 
 
 class LimitReached(TurnEnd):
-    """A limit of the run policy ended the turn; the message names the limit and its configuration key."""
+    """A limit of the run policy ended the turn; the message names the limit in words, `key` in the configuration."""
 
-    def __init__(self, sentence: str, reason: str = "") -> None:
+    def __init__(self, sentence: str, reason: str = "", *, key: str = "") -> None:
         super().__init__(sentence)
+        self.key = key
         self.reason = reason or sentence
         """What is reached, to stand within another sentence."""

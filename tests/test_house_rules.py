@@ -16,7 +16,7 @@ from tests import house, words
 from tests.sentences import compared_words, read, words_in
 
 # The first test to ask reads every file of the house: some ten seconds of processor time, more beside other workers.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.house, pytest.mark.timeout(300)]
 
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 60

@@ -12,6 +12,7 @@ import pytest
 from tests import house
 from tests.docs.pages import Page
 
+pytestmark = [pytest.mark.house, pytest.mark.timeout(300)]
 MOST_PROMISES = 140
 MOST_WORDS = 25
 ROW = re.compile(r"(?P<sentence>.+\.) \[details\]\((?P<page>[\w-]+\.md)#(?P<anchor>[\w-]+)\)")

@@ -96,7 +96,7 @@ def draw(telegram: FakeTelegram) -> str:
     for (chat, number), message in sorted(telegram.world.messages.items()):
         if chat != ANN or not (seen := telegram.world.as_seen(chat, number, message)).text:
             continue
-        lines = list(_wrap(seen.text, seen.entities))
+        lines = list(_wrap(seen.text.rstrip(), seen.entities))
         height = len(lines) * LINE + PAD
         width = min(BUBBLE, round(max(map(_width, lines)) + 2 * PAD))
         x = GAP if message["from"]["is_bot"] else WIDTH - GAP - width

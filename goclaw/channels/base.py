@@ -194,6 +194,26 @@ def no_admin(actor: Actor) -> bool:
     return False
 
 
+class People(Protocol):
+    """The people who are listed (`common.auth.users.Users`)."""
+
+    changes: list[Callable[[], None]]
+    """Called after any of their entries has changed."""
+
+    @property
+    def in_force(self) -> Collection[str]:
+        """The keys of all of them."""
+        ...
+
+
+class NobodyListed:
+    """Implements `People` where there is no list."""
+
+    def __init__(self) -> None:
+        self.changes: list[Callable[[], None]] = []
+        self.in_force: Collection[str] = ()
+
+
 @record
 class ChannelPorts:
     """The services that a channel may use."""
@@ -215,6 +235,7 @@ class ChannelPorts:
     """The processes that use the store."""
     writer: Writer = lock_folder
     """Changes files of the state folder."""
+    people: People = field(default_factory=NobodyListed)
 
 
 @record

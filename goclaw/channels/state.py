@@ -31,7 +31,7 @@ class ChannelState(Protocol):
         ...
 
     async def learn(self, facts: Mapping[str, Any]) -> None:
-        """Keep values that JSON can express, all or none; their names are listed in `store.settings`."""
+        """Keep values that JSON can express, all or none; None forgets one. Names are listed in `store.settings`."""
         ...
 
     async def gather(self, name: str, chat: int, sender: int, part: int, message: bytes) -> tuple[Gathered, int]:

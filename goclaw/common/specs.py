@@ -69,6 +69,11 @@ class Annotations:
             return Risk.LOW
         return Risk.CRITICAL if self.destructive else Risk.HIGH
 
+    @property
+    def may_destroy(self) -> bool | None:
+        """The hint for clients: in MCP a tool that does not say so may destroy, unless it only reads."""
+        return True if self.destructive is None and not self.read_only else self.destructive
+
 
 @record
 class Example:
@@ -113,6 +118,11 @@ class ToolSpec:
     """Template over the arguments: what people see while it runs."""
     asks: str = ""
     """Template over the arguments: what a call wants, to stand after "wants to" (`approval.sentences`)."""
+    does: str = ""
+    """What a person can have done with it, to stand after "I can": `write files`. A verb, then what it is done to.
+
+    Empty: it is named by the server or plugin that it comes from (`toolkit.effective_rights`).
+    """
     result_hint: str = ""
     """Template over the result's fields (`value` of a plain one) and the arguments, as `args`: what they see after."""
     reminder: str = ""

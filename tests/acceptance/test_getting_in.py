@@ -99,4 +99,4 @@ async def test_a_stranger_is_let_in_by_a_code_from_the_command_line(home: Instal
     done = await home.run("pair", "approve", code)
     assert done.code == 0 and f"telegram:{CARL} may now talk to me" in done.out
     await telegram.world.say("/whoami", user=CARL)
-    assert "\nTools: read" in (await telegram.wait_sent(CARL, 3))[2].text
+    assert "\nI can: read" in (await telegram.wait_sent(CARL, 3))[2].text

@@ -175,6 +175,7 @@ async def test_everyone_who_writes_while_postgres_is_frozen_is_told_within_twent
     assert await own_home.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-disk")
 async def test_turns_that_run_while_postgres_goes_and_comes_answer_once(
     own_home: Installation, telegram: FakeTelegram, model: EchoModel, own_server: Server
@@ -212,6 +213,7 @@ async def test_a_password_in_the_address_is_refused_without_being_repeated(home:
     assert "hunter2" not in done.err + done.out
 
 
+@pytest.mark.long
 async def test_a_backup_of_a_running_daemon_is_restored_into_postgres(
     home: Installation, telegram: FakeTelegram, server: Server
 ) -> None:

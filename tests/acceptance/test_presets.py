@@ -105,6 +105,19 @@ async def test_each_command_of_a_preset_is_carried_out(name: str, house: SharedD
     assert failed == {}
 
 
+@pytest.mark.parametrize("name", PRESETS)
+async def test_telegrams_menu_has_what_the_preset_may_run_and_nothing_of_a_demo(name: str, house: SharedDaemon) -> None:
+    person = Person(NUMBERS[name], house)
+    await person.ask("/whoami")
+    useless = {"tool", "agent", "agents", *([] if name == "owner" else ["pair"])}
+    wanted = sorted({*commands_of(name)} - useless)
+    await eventually(lambda: sorted(house.telegram.world.menu(person.number)) == wanted)
+    of_all = {*house.telegram.world.menu(999)}
+    assert of_all == {*commands_of("guest")}, "in a chat of nobody who is listed"
+    text = await person.ask("/help")
+    assert {line.split()[0][1:] for line in text.splitlines() if line.startswith("/")} == {*wanted}
+
+
 @pytest.mark.parametrize("name", [name for name in PRESETS if PRESETS[name].settings.get("tools") != ()])
 async def test_each_tool_that_a_preset_names_is_run_or_asked_for(name: str, house: SharedDaemon) -> None:
     person, owner = Person(NUMBERS[name], house), Person(NUMBERS["owner"], house)

@@ -99,6 +99,7 @@ async def test_a_program_at_another_daemon_stops_a_turn_and_clears_the_conversat
     assert not named(telegram, "m1") and not named(telegram, "m2")
 
 
+@pytest.mark.long
 async def test_an_order_whose_daemon_is_killed_before_it_replies_is_done_by_the_next_one(
     programs: list[Program], telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> None:

@@ -60,6 +60,7 @@ async def poller(replicas: list[Installation]) -> Installation:
     raise AssertionError([(await home.run("status", seconds=60)).out for home in replicas])
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-telegram-replicas")
 async def test_when_the_one_that_polls_is_killed_or_paused_the_other_one_polls(
     replicas: list[Installation], telegram: FakeTelegram

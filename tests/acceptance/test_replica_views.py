@@ -95,8 +95,9 @@ async def test_views_at_another_daemon_have_every_word_of_an_answer(
         assert all(view.turn == "" for view in seen)
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-views-anywhere")
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_views_go_on_when_the_daemon_that_answers_is_gone(
     replicas: list[Installation], telegram: FakeTelegram, model: EchoModel, server: Server, how: signal.Signals
 ) -> None:

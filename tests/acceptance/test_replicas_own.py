@@ -30,6 +30,7 @@ async def kitchen_and_hall(
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-replica-own-workspaces")
 async def test_a_conversation_waits_for_the_gateway_that_has_its_files_and_its_person_is_told(
     kitchen_and_hall: list[Installation], telegram: FakeTelegram, server: Server

@@ -30,7 +30,7 @@ async def says(person: Person, command: str, text: str) -> None:
 @pytest.mark.promise("P-tools-per-user")
 async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(ann: Person, shared: SharedDaemon) -> None:
     shared.allow({ann.number: READER})
-    await says(ann, "/whoami", "\nTools: read\n")
+    await says(ann, "/whoami", "\nI can: read files\n")
     answer = await ann.ask(f"{ann.name('a')} run touch made-{ann.number}")
     assert '{"error": "unknown tool: exec"}' in answer
     assert not (shared.home.workspace / f"made-{ann.number}").exists()
@@ -45,7 +45,7 @@ async def test_a_right_that_is_taken_away_is_gone_within_two_seconds_even_for_a_
     await ann.say(f"{ann.name('a')} run touch made-{ann.number}")
     await gate.reached.wait()
     shared.allow({ann.number: READER})
-    await says(ann, "/whoami", "\nTools: read\n")
+    await says(ann, "/whoami", "\nI can: read files\n")
     gate.opened.set()
     await eventually(lambda: [text for text in ann.texts() if "unknown tool: exec" in text])
     assert not (shared.home.workspace / f"made-{ann.number}").exists()
@@ -81,7 +81,7 @@ async def test_a_stranger_is_ignored_and_logged_by_number_once_a_minute(ann: Per
 @pytest.mark.promise("P-telegram-nobody")
 async def test_whoever_writes_in_the_name_of_a_group_is_nobody(ann: Person, shared: SharedDaemon) -> None:
     shared.allow({ANONYMOUS["id"]: {}, ann.number: READER})
-    await says(ann, "/whoami", "\nTools: read\n")
+    await says(ann, "/whoami", "\nI can: read files\n")
     group = {"id": ann.group, "type": "supergroup", "title": "Group"}
     raw: dict[str, Any] = {"from": ANONYMOUS, "sender_chat": group}
     await ann.say_in_group(f"{ann.name('a')} plain", **raw)

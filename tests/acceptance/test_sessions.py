@@ -110,6 +110,7 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     )
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-audit")
 async def test_an_audit_log_that_is_cut_off_is_not_taken_for_one_after_a_kill(talking: Installation) -> None:
     path = talking.state / "logs" / "audit.jsonl"
@@ -146,7 +147,9 @@ async def fill(home: Installation, turns: int) -> None:
 
 
 @pytest.mark.promise("P-forgotten")
-@pytest.mark.parametrize("moment", ["when it is said", "while it is done", "when the rows are gone"])
+@pytest.mark.parametrize(
+    "moment", ["when it is said", pytest.param("while it is done", marks=pytest.mark.long), "when the rows are gone"]
+)
 @pytest.mark.sqlite("watches the log of the file")
 async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
     folder: Path, model: EchoModel, moment: str

@@ -65,6 +65,7 @@ async def test_status_knows_the_window_of_an_ollama_that_came_after_the_daemon(
     assert fake.asked == [], "before the first request"
 
 
+@pytest.mark.long
 async def test_doctor_and_setup_ask_with_the_window_of_the_daemon(bare: Installation, fake: FakeProvider) -> None:
     shown = {"capabilities": ["completion", "tools"], "model_info": {"m.context_length": 40_960}}
     fake.routes["/api/show"] = lines(shown)

@@ -102,6 +102,7 @@ async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Hom
     assert "newest version; nothing was changed" in (await home.well("upgrade")).err
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.promise("P-upgrade")
 @pytest.mark.timeout(600)

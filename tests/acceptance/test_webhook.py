@@ -55,6 +55,7 @@ def texts(telegram: FakeTelegram, chat: int) -> list[str]:
     return [sent.text for sent in telegram.sent(chat)]
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.timeout(150)
 @pytest.mark.promise("P-answered-once")

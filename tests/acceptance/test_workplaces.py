@@ -98,12 +98,11 @@ async def test_in_a_group_everybody_works_in_the_shared_workspace(ann: Person, b
 
 
 @pytest.mark.promise("P-workspaces-per-person")
-async def test_status_and_the_list_of_users_tell_of_it(ann: Person, bob: Person) -> None:
-    assert "  Workspace: your own; shared/ in it belongs to everybody" in await ann.ask("/status")
+async def test_whoami_and_the_list_of_users_tell_of_it(ann: Person, bob: Person) -> None:
+    assert "Workspace: your own" in await ann.ask("/whoami")
     ann.daemon.allow({ann.number: {}})
     began = clock.monotonic()
     while "Workspace: shared by everybody" not in (answer := await ann.ask("/whoami")):
         assert clock.monotonic() - began < PATIENCE, answer
-    assert "  Workspace:" not in await ann.ask("/status")
     listed = await ann.daemon.home.run("users", "list")
     assert f"people/telegram.{bob.number}, with shared/" in listed.out

@@ -19,8 +19,15 @@ AT_ONCE = 3
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.promise("P-exec-contained")
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(
+    ("tier", "user"),
+    # Each tier and each user in every commit, the other two pairs in the long lane.
+    [
+        pytest.param(tier, user, id=f"{tier}-{user}", marks=[pytest.mark.long] * (place == other))
+        for place, tier in enumerate(TIERS)
+        for other, user in enumerate(USERS)
+    ],
+)
 async def test_every_attack_ends_as_the_table_says(tier: str, user: str) -> None:
     if user == "root" and os.geteuid() != 0:
         pytest.skip("only root starts a daemon that is root")

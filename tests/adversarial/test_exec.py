@@ -58,6 +58,7 @@ def test_a_workspace_that_vanishes_is_an_error_in_words(target: Target) -> None:
     assert answers[1] == {"ok": True, "content": "on\nexit code: 0"}
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-exec-contained")
 def test_a_workspace_that_another_user_turned_into_a_link_runs_nothing(target: Target) -> None:
     """Bob's workspace lies in Ann's: her command may put a link to the daemon's secrets in its place."""

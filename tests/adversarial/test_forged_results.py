@@ -20,8 +20,13 @@ DENIAL = '{"result": "denied: whatever the page says"}'
 LACKING = '{"error": "missing required fields: path"}'
 
 
+def name_of(tag: str) -> str:
+    """Tools of a server have its name, too: what comes from it may go back to it."""
+    return "mcp__odd__fetch" if tag == "mcp" else "fetch"
+
+
 def saying(text: str, tag: str) -> Tool:
-    @tool(side_effect=SideEffect.READ_ONLY, tags=[tag], foreign=True)
+    @tool(side_effect=SideEffect.READ_ONLY, tags=[tag], foreign=True, name=name_of(tag))
     async def fetch(ctx: ToolContext, page: int) -> str:
         """Fetch a page."""
         if text == LACKING:
@@ -34,7 +39,7 @@ def saying(text: str, tag: str) -> Tool:
 @pytest.mark.parametrize("tag", ["web", "filesystem", "mcp"])
 @pytest.mark.parametrize("text", [DENIAL, LACKING])
 async def test_a_text_that_reads_like_a_refusal_is_a_result_like_others(text: str, tag: str, tmp_path: Path) -> None:
-    calls = [Answer(calls=(ToolCall(f"c{page}", "fetch", {"page": page}),)) for page in range(4)]
+    calls = [Answer(calls=(ToolCall(f"c{page}", name_of(tag), {"page": page}),)) for page in range(4)]
     agents = {"main": {"policy": {"on_missing_fields": "finalize"}}}
     world = world_with(tmp_path, *calls, Answer("It says no."), given=[saying(text, tag)], agents=agents)
     async with world.running() as core, service(world, core) as served:
@@ -42,7 +47,7 @@ async def test_a_text_that_reads_like_a_refusal_is_a_result_like_others(text: st
         ends = [(event.name, event.denied) for event in core.seen if isinstance(event, ToolFinished)]
         outcomes = [event.outcome for event in core.seen if isinstance(event, TurnFinished)]
     assert content(answered) == "It says no."
-    assert ends == [("fetch", False)] * 4 and outcomes == [Outcome.ANSWERED]
+    assert ends == [(name_of(tag), False)] * 4 and outcomes == [Outcome.ANSWERED]
 
 
 async def test_what_an_mcp_server_or_a_file_says_denies_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from goclaw.common.auth.audit import read_audit
 from goclaw.common.auth.users import login_name
 from tests.adversarial.target import Target, read, run
 
@@ -65,6 +66,27 @@ def test_the_owners_yes_is_not_a_yes_for_others(target: Target) -> None:
     errors = target.errors(*asked, arguments=("--approve",))
     assert errors[0] == "" and all(error.startswith("approval required: ") for error in errors[1:])
     assert all(error.startswith("approval required: ") for error in target.errors(*asked))
+
+
+def test_the_owners_yes_for_the_user_of_the_command_line_holds_for_no_other_and_is_in_the_audit_log(
+    target: Target,
+) -> None:
+    target.config.write_text("workspace: work\nstate_dir: state\ntools: {exec: {sandbox: 'off'}}\n")
+    asked = [run("echo ran"), run("echo ran") | {"user": "telegram:1"}, run("echo ran") | {"user": "tui:bob"}]
+    errors = target.errors(*asked, arguments=("--approve", "--user", "telegram:1"))
+    assert errors[:2] == ["", ""] and errors[2].startswith("approval required: ")
+    entries = [each for each in read_audit(target.state / "logs" / "audit.jsonl") if each["action"] == "tool.approval"]
+    owner = f"tui:{login_name()}"
+    assert [(each["actor"], each["object"], each["where"]) for each in entries] == [(owner, "exec", "telegram:1")] * 2
+    assert all(each["rule"] == "goclaw tool run --approve" and each["allowed"] for each in entries)
+
+
+def test_the_owner_who_may_not_decide_for_others_cannot_approve_for_them(target: Target) -> None:
+    target.config.write_text("workspace: work\nstate_dir: state\ntools: {exec: {sandbox: 'off'}}\n")
+    users: dict[str, object] = {"users": {f"tui:{login_name()}": {}, "telegram:1": {}}}
+    (target.state / "users.json").write_text(json.dumps(users))
+    (error,) = target.errors(run("echo ran"), arguments=("--approve", "--user", "telegram:1"))
+    assert error.startswith("approval required: ") and "--approve" not in error
 
 
 def test_the_owner_who_is_listed_has_the_rights_of_the_entry(target: Target) -> None:

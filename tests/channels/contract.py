@@ -23,13 +23,14 @@ from goclaw.common.core.events import (
     Actor,
     AgentProgress,
     Attachment,
+    MessageStored,
     Question,
     QuestionAsked,
     TodosChanged,
     ToolFinished,
     ToolStarted,
 )
-from goclaw.common.core.messages import AssistantMessage, ToolResult
+from goclaw.common.core.messages import Artifact, AssistantMessage, ToolResult
 from goclaw.common.core.supervise import background
 from goclaw.common.core.wire import ArtifactFrame, AskArtifact, Decide
 from goclaw.errors import DeliveryError
@@ -53,7 +54,7 @@ class Way(ABC):
     other: ClassVar[tuple[str, str]] = SHED
     """A chat beside their own, with its channel."""
     has_chat: ClassVar[bool] = True
-    """Whether messages have ids, and can be written beside the answer."""
+    """Whether messages have ids, and can be changed later."""
     takes_files: ClassVar[bool] = True
     has_buttons: ClassVar[bool] = True
     """Whether options are buttons; else each has a number."""
@@ -272,6 +273,7 @@ class TerminalWay(Way):
         self.written: list[str] = []
         self._questions: dict[str, Question] = {}
         self._blobs: list[str] = []
+        self._files: list[tuple[str, bytes]] = []
         self._kept: asyncio.Queue[str] = asyncio.Queue()
         self._client: Client
 
@@ -298,6 +300,10 @@ class TerminalWay(Way):
                     self._kept.put_nowait(received.text)
                 case ToolFinished():
                     self._blobs += [artifact.blob for artifact in received.artifacts]
+                    self._note_files(received.artifacts)
+                    view.show(received)
+                case MessageStored(message=AssistantMessage(artifacts=artifacts)):
+                    self._note_files(artifacts)
                     view.show(received)
                 case _ if hasattr(received, "acceptance"):
                     view.show(received.acceptance)
@@ -307,6 +313,13 @@ class TerminalWay(Way):
     def _note(self, question: Question, view: PlainView) -> None:
         self._questions[question.id] = question
         view.print_question(question)
+
+    def _note_files(self, artifacts: Sequence[Artifact]) -> None:
+        blobs = self.state / "blobs" / "media"
+        self._files += [(Path(each.name).name, (blobs / each.blob).read_bytes()) for each in artifacts if each.is_file]
+
+    def files(self) -> Sequence[tuple[str, bytes]]:
+        return self._files
 
     async def say(self, text: str) -> None:
         await self._client.submit(text)

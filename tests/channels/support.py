@@ -49,6 +49,8 @@ class RecordingGateway:
         """Raised once for the message with this text, after its gate."""
         self.chosen: list[tuple[str, str, int]] = []
         """Presses of buttons: who, which question, which option."""
+        self.own_commands: dict[str, Sequence[CommandInfo]] = {}
+        """By actor key, what these people may run besides what everybody may."""
         self.begun: list[str] = []
         """Texts in the order in which they were handed over."""
         self._bus = Bus(RealClock())
@@ -74,6 +76,7 @@ class RecordingGateway:
             CommandInfo("status", "How it is going"),
             CommandInfo("not-a-menu-name", "x"),
             CommandInfo("stop", "Stop"),
+            *self.own_commands.get(actor.key if actor else "", ()),
         ]
 
     @asynccontextmanager

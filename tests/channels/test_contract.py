@@ -99,8 +99,8 @@ async def test_a_message_beside_the_answer_is_sent_changed_marked_and_taken_away
                 f"deleted message {which}",
             ]
         else:
-            assert all("there is no chat to" in result and "in a terminal" in result for result in told)
-            assert "name channel and chat_id" in told[0]
+            assert told[0].startswith("shown in this conversation") and "  first" in way.shown()
+            assert all("there is no chat to" in result and "in a terminal" in result for result in told[1:])
 
 
 async def test_another_chat_is_written_to_once_somebody_has_agreed(way: Way) -> None:
@@ -117,7 +117,9 @@ async def test_another_chat_is_written_to_once_somebody_has_agreed(way: Way) -> 
 
 
 async def test_a_refusal_is_told_to_the_model_in_words(way: Way) -> None:
-    async with opened(way, when("go", call("message", action="send", text="hello"))) as scene, scene.daemon():
+    # Where nothing can be refused, no message can be changed either.
+    given: Json = {"action": "send"} if way.has_chat else {"action": "edit", "message_id": "1"}
+    async with opened(way, when("go", call("message", text="hello", **given))) as scene, scene.daemon():
         way.close_chat()
         await way.say("go")
         await scene.answered()
@@ -264,10 +266,34 @@ async def test_a_file_of_the_workspace_is_sent(way: Way) -> None:
         (scene.workspace / "report.csv").write_bytes(b"a,b\n1,2\n")
         await way.say("go")
         await scene.answered()
-        if way.has_chat:
-            assert list(way.files()) == [("report.csv", b"a,b\n1,2\n")] and "As you wished" in way.shown()
-        else:
-            assert "in a terminal" in (await scene.results())[0]
+        assert list(way.files()) == [("report.csv", b"a,b\n1,2\n")]
+        assert "As you wished" in [line.strip() for line in way.shown()]
+        if not way.has_chat:
+            assert "  ▸ report.csv · 8 B" in way.shown() and "    goclaw open report.csv" in way.shown()
+
+
+@pytest.mark.promise("P-files-given")
+async def test_a_file_that_the_answer_names_comes_with_it_once(any_way: Way) -> None:
+    """Also where a call of the same turn sent it before."""
+    sends = when("both", call("message", action="send", media_path="boats.csv"))
+    named = "[Boats](boats.csv), drawn: ![plot](out/plot.png). Not [this](../secret.txt), nor `[x](other.csv)`."
+    script = ({"when": "go", "text": named}, sends, {"when": "sent to", "text": "[All](boats.csv) of them."})
+    async with opened(any_way, *script) as scene, scene.daemon():
+        (scene.workspace / "out").mkdir(parents=True, exist_ok=True)
+        (scene.workspace / "boats.csv").write_bytes(b"Kiel\n")
+        (scene.workspace / "other.csv").write_bytes(b"Aalborg\n")
+        (scene.workspace / "out" / "plot.png").write_bytes(PICTURE)
+        (scene.workspace.parent / "secret.txt").write_bytes(b"secret")
+        await any_way.say("go")
+        await scene.answered()
+        await eventually(lambda: len(any_way.files()) == 2)
+        assert [content for _, content in any_way.files()] == [b"Kiel\n", PICTURE]
+        if any_way.has_chat:
+            await any_way.say("both")
+            await any_way.until("of them")
+            await any_way.say("end")  # behind all that the turn before sends
+            await any_way.until("Done.")
+            assert [name for name, _ in any_way.files()][2:] == ["boats.csv"]
 
 
 async def test_a_picture_and_a_document_reach_the_workspace_and_the_model(way: Way) -> None:

@@ -1,16 +1,21 @@
 """docs/declare.md is true: its package works as it says, and every function of the source has a form that is proven."""
 
+import asyncio
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import goclaw.tools.declare
+from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
 from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.plugin_loading import check_file
 from goclaw.tools.toolkit.sources import open_sources
 from tests import house
 from tests.docs.pages import Page
 from tests.plugin import install, packages, with_packages
+from tests.tools.toolkit.one_file import own, put
 
 __all__ = ["packages"]
 
@@ -126,13 +131,29 @@ def test_every_form_is_a_function_that_can_be_imported_and_that_its_test_uses() 
     assert lost == []
 
 
+def test_every_example_of_the_source_is_a_file_without_a_fault(tmp_path: Path) -> None:
+    page = Page(house.ROOT / "docs" / "declare-examples.md")
+    examples = {block.mark: block.text for block in page.blocks() if block.mark.startswith("<!-- example: ")}
+    assert len(examples) == 6 == page.text.count("```python")
+    faults = []
+    for number, (mark, text) in enumerate(examples.items()):
+        path = put(own(tmp_path / "mine") / f"example_{number}.py", f"{text}\n")
+        faults += [f"{mark}: {each.format(path.name)}" for each in check_file(path, Config(state_dir=tmp_path))]
+    assert faults == []
+
+
 async def test_the_package_of_the_page_works_as_it_says(packages: Path, tmp_path: Path) -> None:
     project = tomllib.loads(BLOCKS["file: pyproject.toml"])["project"]
-    install(packages, project["name"], {"garden": BLOCKS["file: garden.py"]}, project["entry-points"]["goclaw.plugins"])
+    modules = {name: BLOCKS[f"file: {name}.py"] for name in ("garden", "test_garden")}
+    install(packages, project["name"], modules, project["entry-points"]["goclaw.plugins"])
     loaded = with_packages(tmp_path)
     merged, parts = loaded.config, parts_of(loaded.packaged)
     async with open_sources(merged, SteppedClock(), parts) as sources:
         assert sources.faults == {}
         assert "garden-agents" in sources.origin("place_of_plant") and sources.origin("plan_garden") == "config agents"
-    assert merged.agents.kinds["gardener"].tools == ("set:garden.beds",)
-    assert merged.toolsets["gardener/garden.plans"] == ("plan_garden",)
+    assert merged.agents.kinds["gardener"].tools == ("set:gardener/tools",)
+    assert merged.toolsets["gardener/gardener.tools"] == ("plan_garden",)
+    for name, test in vars(import_module("test_garden")).items():
+        if name.startswith("test_"):
+            async with asyncio.timeout(30):
+                await test(own(tmp_path / name))

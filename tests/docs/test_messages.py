@@ -51,5 +51,5 @@ def test_every_row_quotes_a_message() -> None:
 
 def test_a_message_that_nobody_says_is_found() -> None:
     """The finder itself."""
-    assert stands_in_source("I stopped after … tool calls in one turn (…).")
+    assert stands_in_source("I stopped after … tool calls in one turn.")
     assert not stands_in_source("I stopped after … cups of tea")

@@ -160,6 +160,24 @@ def test_the_readme_is_short_and_begins_with_what_a_stranger_types_first() -> No
     assert re.findall(r"docs/images/(\w+)\.svg", readme.text) == ["telegram", "terminal"]
 
 
+QUESTION = re.compile(r"^(?:How|What|Who|Which|Where|When)\b[^?\n]*\?", re.MULTILINE)
+"""The purpose of a page, as a person would ask for it."""
+ANSWER = re.compile(r"^```\w+\n\S|`(?:goclaw\b|/\w)[^`\n]*`|\]\((?:#|[\w-]+\.md)", re.MULTILINE)
+"""The first line of a block, a command, or a link to another section or page."""
+
+
+def test_the_first_ten_pages_of_the_readme_ask_their_question_and_answer_it_within_ten_lines() -> None:
+    readme = Page(house.ROOT / "README.md")
+    names = list(dict.fromkeys(link for link in readme.links() if link.endswith(".md")))[:10]
+    heads = {name: "\n".join((house.ROOT / name).read_text("utf-8").splitlines()[:10]) for name in names}
+    wrong = {}
+    for name, head in heads.items():
+        asked = QUESTION.search(head)
+        if asked is None or not ANSWER.search(head, asked.end()):
+            wrong[name] = "has no question" if asked is None else "has no answer"
+    assert len(heads) == 10 and wrong == {}
+
+
 def test_each_of_the_first_ten_pages_answers_within_ten_lines() -> None:
     index = Page(house.ROOT / "docs" / "README.md")
     first = [name for name in index.links() if name.endswith(".md") and not name.startswith("..")][:10]

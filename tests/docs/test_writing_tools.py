@@ -16,10 +16,16 @@ import pytest
 
 from goclaw.common.config.load import load_config
 from goclaw.common.core.clock import SteppedClock
-from goclaw.testing import open_bench
+from goclaw.common.core.messages import ToolCall
+from goclaw.specs import SideEffect
+from goclaw.testing import Answer, open_bench
+from goclaw.toolkit.base import Reminder, ToolContext, tool
+from goclaw.tools import jinja_templates
+from goclaw.tools.templates import rendered
 from goclaw.tools.toolkit.sources import open_sources
 from tests import house
 from tests.docs.pages import Page
+from tests.harness import World
 from tests.plugin import install, packages
 
 __all__ = ["packages"]
@@ -57,6 +63,7 @@ def copy(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
     (copy / "goclaw" / "tools" / "builtin" / "reading_time.py").write_text(TOOL)
     catalogue = copy / "goclaw" / "common" / "core" / "catalog.py"
@@ -71,6 +78,30 @@ def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
     (copy / "state" / "workspace" / "a.md").write_text("one two")
     said = python(copy, "-m", "goclaw", "tool", "run", "reading_time", "--input", '{"path": "a.md"}')
     assert said == "a.md: 2 words, 0.0 minutes\n"
+
+
+def test_every_filter_of_templates_is_named_and_no_other() -> None:
+    (listed,) = re.findall(r"with these filters: (.+?) \(", " ".join(PAGE.path.read_text("utf-8").split()))
+    assert set(re.findall(r"`(\w+)`", listed)) == set(jinja_templates._ENVIRONMENT.filters)
+    assert rendered("{{ tags | join(', ') | truncate(40) }}", {"tags": ["a", "b"]}) == "a, b"
+
+
+async def test_a_tool_reminds_the_model_as_the_page_says(tmp_path: Path) -> None:
+    (code,) = re.findall(r"\*\*`(ctx\.reminders\.add\(.+?\))`\*\*", PAGE.path.read_text("utf-8"))
+
+    @tool(side_effect=SideEffect.NONE)
+    async def measure(ctx: ToolContext) -> str:
+        """Measure it."""
+        eval(code, {"ctx": ctx, "Reminder": Reminder})  # noqa: S307 -- the words of the page
+        return "5, 5, 900"
+
+    script = [Answer(calls=(ToolCall("c", "measure", {}),)), Answer("One is odd.")]
+    world = World(tmp_path, script, tools=[measure])
+    async with world.running() as core:
+        await core.say("measure")
+        await core.settled()
+    first, second = world.script.requests
+    assert first.reminder == "" and "Point out the odd values." in second.reminder
 
 
 async def test_a_package_of_ones_own_needs_what_the_page_says(packages: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What each method of the Bot API does to the world. Parameters arrive checked by `oracle`."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from tests.fake_telegram.rules import (
     check_markup,
     check_text,
     check_webhook,
+    scope_of,
 )
 from tests.fake_telegram.world import BOT, Json, World
 
@@ -198,14 +198,14 @@ class Methods:
 
     async def do_setMyCommands(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
         check_commands(parameters["commands"])
-        self.world.commands[scope_of(parameters)] = parameters["commands"]
+        self.world.commands[self.scope(parameters)] = parameters["commands"]
         return True
 
     async def do_getMyCommands(self, parameters: Json, uploads: Mapping[str, bytes]) -> list[Json]:
-        return self.world.commands.get(scope_of(parameters), [])
+        return self.world.commands.get(self.scope(parameters), [])
 
     async def do_deleteMyCommands(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
-        self.world.commands.pop(scope_of(parameters), None)
+        self.world.commands.pop(self.scope(parameters), None)
         return True
 
     async def do_getChatAdministrators(self, parameters: Json, uploads: Mapping[str, bytes]) -> list[Json]:
@@ -250,6 +250,13 @@ class Methods:
                 "last_error_message": self.world.webhook_error,
             }
         return info
+
+    def scope(self, parameters: Json) -> str:
+        """The key of a command menu: of everybody, or of a chat that the bot knows."""
+        scope = parameters.get("scope") or {"type": "default"}
+        if "chat_id" in scope:
+            self.open_chat(scope)
+        return scope_of(scope)
 
     def open_chat(self, parameters: Json) -> int:
         """The chat of a call, where the bot may write."""
@@ -299,8 +306,3 @@ class Methods:
         if parameters.get("parse_mode"):
             raise ApiError(501, "the fake does not implement parse_mode")
         return {name: parameters[name] for name in names if parameters.get(name)}
-
-
-def scope_of(parameters: Json) -> str:
-    """The key of a command menu."""
-    return json.dumps([parameters.get("scope"), parameters.get("language_code")], sort_keys=True)

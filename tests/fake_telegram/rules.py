@@ -119,6 +119,11 @@ def check_commands(commands: Sequence[Mapping[str, Any]]) -> None:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
 
 
+def scope_of(scope: Mapping[str, Any]) -> str:
+    """The key of a command menu."""
+    return " ".join(str(scope[name]) for name in sorted(scope, reverse=True))
+
+
 def found_entities(text: str) -> list[dict[str, Any]]:
     """The entities that a client of Telegram marks by itself in what a person types: commands and mentions."""
     entities = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goclaw.common.core.clock import Clock, RealClock
-from tests.fake_telegram.rules import bad_request, found_entities
+from tests.fake_telegram.rules import bad_request, found_entities, scope_of
 
 BOT = {
     "id": 42,
@@ -228,6 +228,11 @@ class World:
         self.updates.append(update)
         await self.notify()
         return update
+
+    def menu(self, person: int) -> list[str]:
+        """The commands in the menu that a person sees in the private chat with the bot."""
+        own = self.commands.get(scope_of({"type": "chat", "chat_id": person}))
+        return [each["command"] for each in own or self.commands.get(scope_of({"type": "default"}), [])]
 
     def meet(self, chat: int) -> None:
         """Make a chat known without a message: the bot may write there."""

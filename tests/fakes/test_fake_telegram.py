@@ -130,6 +130,8 @@ async def test_kinds_of_updates_that_were_not_asked_for_never_come(telegram: Fak
         ("sendMessageDraft", {"chat_id": -100, "draft_id": 1, "text": "x"}, "TEXTDRAFT_PEER_INVALID"),
         ("sendChatAction", {"chat_id": 5, "action": "dance"}, "wrong parameter action"),
         ("setMyCommands", {"commands": [{"command": "Bad Name", "description": "x"}]}, "BOT_COMMAND_INVALID"),
+        ("setMyCommands", {"commands": [], "scope": {"type": "chat", "chat_id": 6}}, "chat not found"),
+        ("setMyCommands", {"commands": [], "scope": {"type": "everyone"}}, "scope"),
         ("getFile", {"file_id": "nope"}, "wrong file_id"),
         ("noSuchMethod", {}, "not found"),
     ],
@@ -141,6 +143,19 @@ async def test_mistakes_are_refused_with_telegrams_words(
     telegram.world.meet(-100)
     answer = await client.call(method, **parameters)
     assert error in answer["description"]
+
+
+async def test_a_person_sees_the_menu_of_the_chat_else_that_of_everybody(
+    telegram: FakeTelegram, client: Client
+) -> None:
+    telegram.world.meet(5)
+    own = {"scope": {"type": "chat", "chat_id": 5}}
+    for name, scope in (("help", {}), ("remind", own)):
+        await client.call("setMyCommands", commands=[{"command": name, "description": "x"}], **scope)
+    assert (telegram.world.menu(5), telegram.world.menu(6)) == (["remind"], ["help"])
+    assert (await client.call("getMyCommands", **own))["result"][0]["command"] == "remind"
+    await client.call("deleteMyCommands", **own)
+    assert telegram.world.menu(5) == ["help"]
 
 
 async def test_an_edit_that_changes_nothing_is_refused(telegram: FakeTelegram, client: Client) -> None:

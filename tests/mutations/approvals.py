@@ -7,6 +7,14 @@ _DISPATCHER = "goclaw/tools/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a press of Allow counts before the whole call was shown",
+        "class approvals: a forged button, or /approve, for a text of which the chat shows parts",
+        "goclaw/conversation/questions/questions.py",
+        "        if given in (ALLOW, ALWAYS) and not self",
+        "        if False and not self",
+        "tests/channels/telegram/test_sender_buttons_approving.py",
+    ),
+    bug(
         "a call that is too long to show can be allowed at first sight",
         "class approval: a person agrees to what was not shown",
         "goclaw/conversation/questions/question_messages.py",

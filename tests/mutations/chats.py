@@ -347,7 +347,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway/intake/gateway.py",
         'fenced(reply.text) if reply.aligned else ""',
         '""',
-        "tests/gateway/intake/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+        "tests/gateway/intake/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_how_the_daemon_does_to_admins_only",
     ),
     bug(
         "each part of a long text is a message",

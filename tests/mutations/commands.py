@@ -227,7 +227,7 @@ BUGS: list[Bug] = [
         "a line that cannot be judged counts as allowed",
         "class exec: an unclear line is refused",
         "goclaw/tools/execution/sandbox/rules.py",
-        "            raise _refusal_of(str(reason), keys) from None",
+        "            raise _refusal_of(str(reason)) from None",
         "            return",
         "tests/tools/execution/sandbox/test_rules.py",
     ),

@@ -288,8 +288,8 @@ BUGS: list[Bug] = [
         "whether it works at all stands somewhere in the middle of the status",
         "class status: the answer to the first question comes late",
         "goclaw/conversation/turns/status.py",
-        "                *self._first_lines(),\n",
-        "                self._model_line(),\n",
+        "            *self._first_lines(),\n",
+        '            f"  Model: {self.model_words}",\n',
         "tests/gateway/intake/commands/test_status.py::test_our_block_begins_with_daemon_model_and_telegram",
     ),
     bug(

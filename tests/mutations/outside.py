@@ -148,8 +148,8 @@ BUGS: list[Bug] = [
         "an unknown key of the configuration is passed over",
         "class config: a misspelt rule protects nobody",
         "goclaw/common/config/section.py",
-        'model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)',
-        'model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)',
+        'ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)',
+        'ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)',
         "tests/adversarial/test_broken.py",
     ),
     bug(
@@ -188,8 +188,8 @@ BUGS: list[Bug] = [
         "what a tool keeps for one person goes to a whole group",
         "class delivery: others read there, too",
         "goclaw/conversation/turns/service.py",
-        '    if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):',
-        "    if False:",
+        '    is_group = access.is_group(f"{inbound.address.channel}:{inbound.address.chat}")',
+        "    is_group = False",
         "tests/conversation/turns/test_service_artifacts.py::test_none_is_sent_where_others_read_or_nobody_takes_files_or_no_answer_came",
     ),
     bug(

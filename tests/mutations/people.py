@@ -55,6 +55,22 @@ BUGS: list[Bug] = [
         f"{_TO_OTHERS}::test_a_command_is_judged_as_the_agents_message_would_be",
     ),
     bug(
+        "/help lists /tool of a demo that does not run",
+        "issue 46: a command that does nothing for the person",
+        "goclaw/gateway/intake/gateway.py",
+        " and command.serves(self.ports, actor)\n",
+        "\n",
+        "tests/gateway/intake/commands/test_people_help.py::test_help_leaves_out_what_does_nothing_for_this_person",
+    ),
+    bug(
+        "a child reads the names of tools in /whoami",
+        "issue 46: words of the machine on a person's screen",
+        "goclaw/program/app/running.py",
+        '    if access.authorize(actor, "command.admin", "whoami").allowed:\n',
+        "    if actor.key:\n",
+        "tests/program/app/test_running_rights.py::test_people_read_words_admins_names_and_a_group_no_budget",
+    ),
+    bug(
         "the texts about rights name tools that authorize refuses",
         'issue 25: the list says "all tools" for a role with eight',
         "goclaw/tools/toolkit/effective_rights.py",

@@ -93,10 +93,19 @@ BUGS: list[Bug] = [
     bug(
         "the status tells everybody in a chat of the event loop",
         "a line for operators frightens people who can do nothing about it",
-        "goclaw/conversation/turns/status.py",
-        ', "Event loop"})',
-        "})",
-        "tests/gateway/intake/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+        "goclaw/gateway/intake/commands/status.py",
+        '    if not ports.access.authorize(actor, "command.admin", "status").allowed:\n',
+        "    if not actor.key:\n",
+        "tests/gateway/intake/commands/test_status.py::"
+        "test_a_chat_shows_the_status_as_it_is_and_how_the_daemon_does_to_admins_only",
+    ),
+    bug(
+        "a group reads what its last speaker may spend today",
+        "issue 46: a budget is a matter between a person and the admin",
+        "goclaw/gateway/intake/own_status.py",
+        "    if not in_group:\n",
+        "    if actor.key:\n",
+        "tests/gateway/intake/test_own_status.py::test_a_group_reads_nobodys_budget_cost_and_schedules",
     ),
     bug(
         "texts before questions are not counted among those of a minute",

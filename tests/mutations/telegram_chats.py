@@ -11,6 +11,22 @@ _LIVE_LOCATION = "tests/acceptance/test_telegram_session.py::test_the_last_place
 
 BUGS: list[Bug] = [
     bug(
+        "a person's menu of commands is sent again at each start",
+        "issue 46: a request for each person who writes after an upgrade",
+        "goclaw/channels/telegram/menus.py",
+        'if await self._state.fact(f"{MENU}:{chat}") != digest:',
+        "if True:",
+        "tests/channels/telegram/test_menus.py::test_a_restart_sends_only_what_has_changed",
+    ),
+    bug(
+        "who is gone from users.json keeps the menu",
+        "issue 46: commands on the screen of a person who may run none",
+        "goclaw/channels/telegram/menus.py",
+        "                    await self._delete(int(person))\n",
+        "                    pass\n",
+        "tests/channels/telegram/test_menus.py::test_the_menu_of_a_person_who_is_gone_is_deleted",
+    ),
+    bug(
         "one odd piece unformats a whole answer in Telegram",
         "issue 43: a link with a title, a pipe in a table's code",
         _RENDER,

@@ -3,11 +3,14 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests import house
 from tests.mutations.bug import Bug
 from tests.mutations.every import BUGS
 from tests.tables import table
 
+pytestmark = [pytest.mark.house, pytest.mark.timeout(300)]
 AT_LEAST = 40
 
 

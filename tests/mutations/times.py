@@ -339,9 +339,9 @@ BUGS: list[Bug] = [
     bug(
         "a status in a group names what its person has planned",
         "others who read along",
-        "goclaw/gateway/intake/commands/status.py",
-        "    if context.inbound.address.reply_to is None:  # in a group others read along",
-        "    if True:",
+        "goclaw/conversation/turns/status.py",
+        "        if self.details.schedules and not in_group:\n",
+        "        if self.details.schedules:\n",
         "tests/conversation/schedules/test_orders_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
     ),
     bug(

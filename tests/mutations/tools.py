@@ -85,7 +85,6 @@ BUGS: list[Bug] = [
         "        if self.is_binary:\n",
         "        if False:\n",
         "tests/tools/builtin/test_exec.py::test_a_long_output_that_is_no_text_is_not_offered_to_read",
-        "tests/tools/toolkit/test_dispatcher.py::test_a_long_result_that_is_no_text_is_not_offered_to_read",
     ),
     bug(
         "Latin-1 is read as UTF-8 with holes",
@@ -381,5 +380,74 @@ BUGS: list[Bug] = [
         'if "exec" in others else',
         "if not others else",
         "tests/tools/builtin/test_tool_search.py::test_where_no_tool_fits_a_command_may_do_it",
+    ),
+    bug(
+        "a person is asked about a message to a channel that does not exist",
+        "issue 47: a yes that comes to nothing",
+        "goclaw/tools/builtin/message.py",
+        '    ctx.check_delivery(Delivery("", address, action=arguments.action, media=arguments.media_path or None))\n',
+        "",
+        "tests/tools/builtin/test_message_over_telegram.py::"
+        "test_a_channel_that_does_not_exist_is_refused_before_anybody_is_asked",
+    ),
+    bug(
+        "a listing that is cut at its head is shown as empty",
+        "issue 47: `ls -la | head -3`",
+        "goclaw/tools/execution/compression/shortening.py",
+        " or not any(map(str.strip, shown.lines))",
+        "",
+        "tests/tools/builtin/test_exec_compression.py::test_a_listing_of_which_nothing_would_be_left_stays",
+    ),
+    bug(
+        "what is blocked here runs on other hosts",
+        "issue 47: tools.exec.blocked and ssh_exec",
+        "goclaw/extensions/ssh/ssh_exec.py",
+        "    Rules(blocked=ctx.config.tools.exec.blocked).judge(command)",
+        "    Rules().judge(command)",
+        "tests/extensions/ssh/test_ssh_exec.py::"
+        "test_what_is_blocked_for_commands_is_blocked_on_hosts_before_anybody_is_asked",
+    ),
+    bug(
+        "a command takes as long as it likes whatever the agent's policy says",
+        "issue 47: timing.tools",
+        "goclaw/tools/toolkit/dispatcher.py",
+        "        limit = watch.scope.seconds\n",
+        "        limit = None if tool.own_timeout else watch.scope.seconds\n",
+        "tests/conversation/turns/test_turn_context.py::test_a_tool_with_a_time_of_its_own_has_no_more_than_the_agents",
+    ),
+    bug(
+        "a question to a person is cut by the time of a tool",
+        "issue 47: timing.tools",
+        "goclaw/conversation/turns/agent_services.py",
+        "            limit=agent_run.policy.limit,\n",
+        "",
+        "tests/conversation/turns/test_turn_context.py::"
+        "test_the_time_of_a_tool_stands_still_while_it_waits_for_a_person",
+    ),
+    bug(
+        "the owner's yes for one user is a yes for every user that a line names",
+        "issue 47: --approve with --user",
+        "goclaw/program/cli/tool.py",
+        "        if self._user != box.user or not may_decide:\n",
+        "        if not may_decide:\n",
+        "tests/adversarial/test_permission.py::"
+        "test_the_owners_yes_for_the_user_of_the_command_line_holds_for_no_other_and_is_in_the_audit_log",
+    ),
+    bug(
+        "MCP clients are offered tools that cannot work",
+        "issue 47: web_search without a provider",
+        "goclaw/gateway/servers/mcp/backend.py",
+        "registry.offered_to(actor, _IN_A_CONVERSATION, agents, planning=False)",
+        "registry.visible_to(actor, _IN_A_CONVERSATION, agents)",
+        "tests/gateway/servers/mcp/test_tools.py::"
+        "test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same",
+    ),
+    bug(
+        "a tool that says nothing of destruction is told as harmless",
+        "issue 47: MCP's reading of silence",
+        "goclaw/common/specs.py",
+        "return True if self.destructive is None and not self.read_only else self.destructive",
+        "return self.destructive",
+        "tests/gateway/servers/mcp/test_tools.py::test_a_tool_may_destroy_unless_it_only_reads_or_says_otherwise",
     ),
 ]

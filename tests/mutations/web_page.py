@@ -279,7 +279,7 @@ BUGS: list[Bug] = [
     bug(
         "a browser's copy of a picture outlives the right to it",
         "private answers that are never asked for again",
-        "goclaw/gateway/servers/api/files.py",
+        "goclaw/gateway/servers/downloads.py",
         '"private, no-cache"',
         '"private, max-age=31536000, immutable"',
         "tests/gateway/servers/api/test_files.py::test_a_picture_is_shown_and_everything_else_is_a_download",

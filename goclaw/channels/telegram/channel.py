@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
-from telegram import Bot, BotCommand
+from telegram import Bot
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
@@ -21,6 +20,7 @@ from goclaw.channels.telegram.listening import Listening, ListeningAlone, Listen
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.media_groups import MediaGroups
+from goclaw.channels.telegram.menus import Menus
 from goclaw.channels.telegram.message_content import limit_of
 from goclaw.channels.telegram.poll_lock import only_poller
 from goclaw.channels.telegram.polling import Poller
@@ -39,10 +39,6 @@ from goclaw.common.core.redact import remember
 from goclaw.errors import ConfigError, DeliveryError, StateError
 
 log = logging.getLogger(__name__)
-
-MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
-MAX_SUMMARY = 256
-"""Maximum characters in the description of a command (Bot API, BotCommand)."""
 
 
 @record
@@ -95,6 +91,7 @@ class TelegramChannel:
             memory.migrations,
             contexts_of(settings.groups),
         )
+        self._menus = Menus(self._bot, ports.state, ports.people, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
@@ -119,7 +116,6 @@ class TelegramChannel:
             # Beside the first poll, so that a start costs no extra round trip.
             others = [
                 group.create_task(identity.learn(), name="telegram identity"),
-                group.create_task(self._announce(gateway), name="telegram menu"),
                 group.create_task(self._live.run(gateway), name="telegram live views"),
             ]
             try:
@@ -170,19 +166,9 @@ class TelegramChannel:
     def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
         courtesies = Courtesies(self._bot, self._settings.ack_reaction, group)
         albums = self._memory.albums
-        return UpdateHandler(gateway, self._clock, identity, albums, self._access, courtesies, self._live, group)
-
-    async def _announce(self, gateway: GatewayPort) -> None:
-        """Put the commands into Telegram's menu; a bot without a menu works, too."""
-        commands = [
-            BotCommand(info.name, info.summary[:MAX_SUMMARY])
-            for info in gateway.commands(None)
-            if MENU_NAME.fullmatch(info.name) and info.summary
-        ]
-        try:
-            await self._bot.set_my_commands(commands)
-        except TelegramError as error:
-            log.info("telegram: the command menu could not be set: %s", error.message)
+        return UpdateHandler(
+            gateway, self._clock, identity, albums, self._access, courtesies, self._live, self._menus, group
+        )
 
 
 @asynccontextmanager

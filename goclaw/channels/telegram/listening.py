@@ -44,6 +44,10 @@ class Listening(Protocol):
         ...
 
 
+async def _set_menus(intake: UpdateHandler, clock: Clock) -> None:
+    await run_with_restarts("telegram menus", partial(intake.menus.run, intake.gateway), clock)
+
+
 class ListeningAlone:
     """Where no other process uses the store: another GoClaw of this machine may still have the bot."""
 
@@ -58,7 +62,8 @@ class ListeningAlone:
         while True:
             try:
                 with self._lock():
-                    return await source.run(intake.handle)
+                    async with background(_set_menus(intake, self._clock), "telegram menus"):
+                        return await source.run(intake.handle)
             except BotInUse as error:
                 self._health.record_lock(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
@@ -113,7 +118,8 @@ class ListeningAmongOthers:
             nonlocal had_duty
             had_duty = True
             looking = run_with_restarts("messages left behind", intake.adopt_groups, self._clock)
-            async with background(looking, "messages left behind"):
+            menus = background(_set_menus(intake, self._clock), "telegram menus")
+            async with background(looking, "messages left behind"), menus:
                 await (webhook.maintain_registration() if webhook else poller().run(intake.handle))
 
         self._health.stand_by()

@@ -23,6 +23,7 @@ from goclaw.channels.telegram.chat_order import ChatOrder
 from goclaw.channels.telegram.courtesies import Courtesies
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
+from goclaw.channels.telegram.menus import Menus
 from goclaw.channels.telegram.message_content import body_of, text_under
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.updates import (
@@ -148,6 +149,7 @@ class UpdateHandler:
     access: ChatAccess
     courtesies: Courtesies
     live: LiveViews
+    menus: Menus
     group: asyncio.TaskGroup
     """Has the tasks that live as long as the channel runs."""
     _chats: WeakValueDictionary[int, ChatOrder] = field(default_factory=WeakValueDictionary)
@@ -332,6 +334,8 @@ class UpdateHandler:
         self.live.show_acceptance(inbound, acceptance)
         if acceptance.kind is AcceptKind.TURN:
             self.courtesies.react(chat, inbound.ref)
+        if inbound.actor.key not in self.menus.settled:
+            self.menus.offer(inbound, self.gateway, self.group)
         return acceptance
 
     async def _terms(self, *messages: Json) -> Terms:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from goclaw.clients.tui.text import FORGOTTEN
+from goclaw.clients.tui.text import FORGOTTEN, artifact_lines
 from goclaw.clients.tui.widgets.entries import AnswerEntry, Entry, Note, PageEntry, Said
 from goclaw.clients.tui.widgets.question_cards import QuestionCard, QuestionCards
 from goclaw.clients.tui.widgets.stream import Stream, Thought
@@ -256,7 +256,8 @@ class Conversation:
                 self._last_text = row.message.text
                 if answer := await self._stream.become(row.message.text, age):
                     self._index(row, [answer])
-                    return self._index(row, self._cards.add_calls(row.turn, row.message.calls, row.at))
+                    calls = self._cards.add_calls(row.turn, row.message.calls, row.at)
+                    return self._index(row, [*_files_of(row.message), *calls])
             case ToolResult():
                 pass
         return self._index(row, entries_of(row, self._cards))
@@ -334,7 +335,13 @@ def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
             answer: list[Entry] = [AnswerEntry(row.message.text)] if row.message.text.strip() else []
-            return [*answer, *cards.add_calls(row.turn, row.message.calls, row.at)]
+            return [*answer, *_files_of(row.message), *cards.add_calls(row.turn, row.message.calls, row.at)]
         case ToolResult():
             cards.add_result(row.turn, row.message, row.at)
             return []
+
+
+def _files_of(answer: AssistantMessage) -> list[Entry]:
+    """Return the lines about the files that an answer names."""
+    lines = [line for each in answer.artifacts for line in artifact_lines(each)]
+    return [Note("\n".join(lines))] if lines else []

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import TextIO
 
@@ -11,7 +11,7 @@ from goclaw.clients.tui.client import Received, Way, person_at
 from goclaw.clients.tui.link import Link, PendingReplies, ReplyDeadline
 from goclaw.clients.tui.text import (
     FORGOTTEN,
-    data_size,
+    artifact_lines,
     describe_decision,
     error_words,
     one_line,
@@ -42,7 +42,7 @@ from goclaw.common.core.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.common.core.messages import AssistantMessage, UserMessage
+from goclaw.common.core.messages import Artifact, AssistantMessage, ToolResult, UserMessage
 from goclaw.common.core.redact import printable
 from goclaw.common.core.wire import Accepted, ArtifactFrame, Attached, FilesReply, Older, Refused, SessionsReply, Status
 from goclaw.errors import StateError
@@ -79,8 +79,16 @@ class PlainView:
                     self.line(f"{PROMPT}{row.message.text}")
                 case AssistantMessage() if row.message.text:
                     self.line(row.message.text)
+                    self._print_files(row.message.artifacts)
+                case ToolResult():
+                    self._print_files(each for each in row.message.artifacts if each.is_file or each.text)
                 case _:
                     pass
+
+    def _print_files(self, artifacts: Iterable[Artifact]) -> None:
+        """Print what an answer or a call has for people."""
+        for line in (line for each in artifacts for line in artifact_lines(each)):
+            self.line(f"  {line}")
 
     def print_backlog(self, rows: list[MessageStored], me: str) -> None:
         """Print the rows added while the daemon was away; those of `me` are on the screen already."""
@@ -92,6 +100,7 @@ class PlainView:
                     self.line(f"{PROMPT}{row.message.text}")
                 case AssistantMessage() if row.message.text:
                     self.line(row.message.text)
+                    self._print_files(row.message.artifacts)
                     self._streamed = not row.message.calls
                 case _:
                     pass
@@ -159,6 +168,8 @@ class PlainView:
                 self.line(f"  ↳ {one_line(f'{happened.agent} › {happened.doing}', INPUT_SHOWN)}")
             case TodosChanged():
                 self._todos(happened.todos)
+            case MessageStored(message=AssistantMessage(artifacts=artifacts)):
+                self._print_files(artifacts)
             case SessionForgotten():
                 self.line(f"[{FORGOTTEN}]")
             case _:
@@ -183,7 +194,7 @@ class PlainView:
             shown = [f"  {one_line(finished.hint, INPUT_SHOWN)}"]
         elif len(lines) > RESULT_LINES:
             shown.append(f"  … {len(lines) - RESULT_LINES} more lines")
-        shown += [f"  ▸ {one_line(each.name, 100)} · {data_size(each.size)}" for each in finished.artifacts]
+        shown += [f"  {line}" for each in finished.artifacts for line in artifact_lines(each)]
         self.line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
         self._streamed = False
 

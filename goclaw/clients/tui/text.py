@@ -5,12 +5,14 @@ plain lines alike.
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from goclaw.common.core.events import ALLOW, ALWAYS, Question, QuestionAnswered
+from goclaw.common.core.messages import SAID, Artifact
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import reveal
 
@@ -82,6 +84,14 @@ def data_size(size: int) -> str:
     return f"{size / 1_000:.1f} kB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
 
 
+def artifact_lines(artifact: Artifact) -> list[str]:
+    """Format what a call or an answer has for people: a message's text, or a file with its size and how to open it."""
+    if artifact.kind == SAID:
+        return artifact.text.splitlines()
+    lines = [f"▸ {one_line(artifact.name, 200)} · {data_size(artifact.size)}"]
+    return [*lines, f"  goclaw open {shlex.quote(artifact.name)}"] if artifact.is_file else lines
+
+
 def count(number: int) -> str:
     """Format a number of tokens: `950`, `12.3k`, `1.2M`."""
     if number < 1_000:
@@ -103,6 +113,8 @@ SHORT_ANSWER = 60
 MAX_QUESTION_TITLE = 500
 LAST_SECONDS = 90
 """From here on the time that is left is said in seconds."""
+HOURS = 3
+"""From so many hours on it is said in hours."""
 
 
 @record
@@ -143,7 +155,9 @@ def time_left(question: Question, now: float) -> str:
     if question.expires_at is None:
         return ""
     left = max(0.0, question.expires_at - now)
-    return f"{left:.0f} s left" if left < LAST_SECONDS else f"{left / 60:.0f} min left"
+    if left < LAST_SECONDS:
+        return f"{left:.0f} s left"
+    return f"{left / 60:.0f} min left" if left < HOURS * 3_600 else f"{left / 3_600:.0f} h left"
 
 
 def ways_to_answer(question: Question, me: str) -> str:

@@ -9,6 +9,7 @@ import { View } from "./view.js";
 // Places beside the chat, with their titles. Each is a module that is loaded when somebody goes there.
 const PANELS = {
   sessions: "Conversations",
+  files: "Files",
   memory: "Memory",
   schedules: "Schedules",
   usage: "Usage",
@@ -90,7 +91,7 @@ function go() {
   page.place = Object.hasOwn(PANELS, place) ? place : "";
   const session = (place === "s" && decoded(rest)) || (page.place && page.session) || page.me.session;
   if (session !== page.session) enterSession(session);
-  if (page.place) showPanel(page.place);
+  if (page.place) showPanel(page.place, decoded(rest));
   const isPanel = Boolean(page.place);
   byId("chat").hidden = isPanel;
   byId("panel").hidden = !isPanel;
@@ -119,16 +120,16 @@ function decoded(text) {
 
 const hashOf = (session) => (session === page.me.session ? "#/" : `#/s/${encode(session)}`);
 
-async function showPanel(name) {
+async function showPanel(name, rest) {
   const panel = byId("panel");
   panel.replaceChildren(el("p", { class: "muted" }, "Loading …"));
   loadStyles("./panels.css");
   try {
     const module = await import(`./${name}.js`);
-    if (page.place !== name) return;
+    if (page.place !== name || decoded(location.hash.split("/")[2] ?? "") !== rest) return;
     panel.replaceChildren();
     panel.scrollTop = 0;
-    await module.show(panel, { me: page.me, hashOf, session: page.session, signedOut: () => logIn("You have signed out of this browser.") });
+    await module.show(panel, { me: page.me, rest, hashOf, session: page.session, signedOut: () => logIn("You have signed out of this browser.") });
   } catch (error) {
     if (error.status === 401) return logIn("This browser is not signed in any more.");
     panel.append(el("p", { class: "error", role: "alert" }, error.message));

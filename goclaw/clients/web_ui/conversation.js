@@ -35,7 +35,7 @@ export class Conversation {
     this.lastRow = 0;
     this.firstRow = 1;
     this.lastText = "";
-    this.calls = new Calls(this.ask, (card) => this.view.changed(card));
+    this.calls = new Calls(this.session, this.ask, (card) => this.view.changed(card));
     this.questions = new Map(); // open questions
     this.stream?.forget();
   }
@@ -257,7 +257,7 @@ export class Conversation {
       const { text, images, foreign } = message;
       return [{ ...shared, role: "user", text, sender, images, foreign }];
     }
-    const text = message.text.trim() ? [{ ...shared, role: "answer", text: message.text, html: row.html ?? "" }] : [];
+    const text = message.text.trim() ? [{ ...shared, role: "answer", text: message.text, html: row.html ?? "", artifacts: message.artifacts }] : [];
     return [...text, ...this.calls.asked(row)];
   }
 

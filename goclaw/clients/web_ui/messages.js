@@ -15,7 +15,10 @@ class Entry extends HTMLElement {
   update() {}
 }
 
-/** A message of a person or an answer of the agent: {role, text, html, done, open, sender, at, images, foreign, isWaiting}. */
+/**
+ * A message of a person or an answer of the agent: {role, text, html, done, open, sender, at, images, artifacts, foreign,
+ * isWaiting}.
+ */
 class ChatMessage extends Entry {
   make() {
     const { item } = this;
@@ -35,6 +38,7 @@ class ChatMessage extends Entry {
     const { item } = this;
     this.classList.toggle("waiting", Boolean(item.isWaiting));
     this.classList.toggle("streaming", Boolean(item.isStreaming));
+    if (item.artifacts?.length && !this.given) this.append((this.given = handedOver(item)));
     const { done, open, hasHtml, isStreaming, text, html } = item;
     const grows = isStreaming && hasHtml;
     this.body.hidden = grows ? !(open || done.some(Boolean)) : !text;
@@ -88,11 +92,36 @@ function folded(text, foreign) {
   return [...parts, characters.slice(at).join("").replace(/^\n/, at ? "" : "\n")];
 }
 
+const addressOf = (item, { blob }) => `/api/v1/sessions/${encode(item.session)}/media/${encode(blob)}`;
+
 function picture(item, image) {
-  const address = `/api/v1/sessions/${encode(item.session)}/media/${encode(image.blob)}`;
-  const shown = el("img", { src: address, alt: "Attached picture", loading: "lazy" });
-  shown.addEventListener("error", () => shown.replaceWith(el("p", { class: "muted" }, "[picture no longer kept]")));
-  return el("a", { class: "picture", href: address, target: "_blank", rel: "noopener" }, shown);
+  const shown = el("img", { src: addressOf(item, image), alt: image.name ?? "Attached picture", loading: "lazy" });
+  const link = el("a", { class: "picture", href: addressOf(item, image), target: "_blank", rel: "noopener" }, shown);
+  // A file by the name of a picture need not be one: its download stands below.
+  const lost = () => (image.name ? link.remove() : shown.replaceWith(el("p", { class: "muted" }, "[picture no longer kept]")));
+  shown.addEventListener("error", lost);
+  return link;
+}
+
+const SHOWN_TYPES = new Set(["image/gif", "image/jpeg", "image/png", "image/webp"]);
+const isMessage = ({ kind }) => kind === "said" || kind === "sent" || kind === "named";
+
+/** The texts and files that the agent hands over: pictures are shown, all can be downloaded. */
+function handedOver(item) {
+  const place = el("div", { class: "given" });
+  for (const file of (item.artifacts ?? []).filter(isMessage)) {
+    if (file.kind === "said") {
+      const words = el("div", { class: file.html ? "prose" : "plain", dir: "auto" }, file.html ? [] : file.text);
+      if (file.html) putHtml(words, file.html);
+      place.append(words);
+      continue;
+    }
+    if (SHOWN_TYPES.has(file.mime)) place.append(picture(item, file));
+    const name = file.name.split("/").at(-1);
+    const label = [icon("file"), el("span", { class: "unseen" }, "Download "), el("bdi", {}, name), bytes(file.size)];
+    place.append(el("a", { class: "chip", href: addressOf(item, file), download: name, title: file.name }, label));
+  }
+  return place;
 }
 
 /** The model's thinking, folded: {text, isRunning}. */
@@ -137,7 +166,8 @@ class ToolCard extends Entry {
       this.item.isOpen = this.details.open;
       this.update();
     });
-    this.append(this.details, this.below);
+    this.given = el("div", { class: "given" });
+    this.append(this.details, this.below, this.given);
   }
 
   update() {
@@ -157,6 +187,10 @@ class ToolCard extends Entry {
     const below = runs ? item.inner : item.outcome ? "" : firstLine(item.content);
     this.below.textContent = below ? oneLine(below, 300) : "";
     this.below.hidden = !below || this.details.open;
+    if (item.artifacts !== this.handed) {
+      this.handed = item.artifacts;
+      this.given.replaceChildren(...handedOver(item).childNodes);
+    }
     if (this.details.open) this.open();
   }
 
@@ -165,7 +199,7 @@ class ToolCard extends Entry {
     const parts = Object.entries(item.input ?? {}).map(([name, value]) => part(name, asText(value)));
     if (item.content === null) parts.push(el("p", { class: "muted", dir: "auto" }, item.inner || "Running …"));
     else parts.push(part("result", item.content || "(no output)", item.isError));
-    for (const kept of item.artifacts ?? []) {
+    for (const kept of (item.artifacts ?? []).filter((each) => !isMessage(each))) {
       const fetched = item.fetched?.[kept.blob];
       if (fetched === undefined) item.fetch?.(kept.blob);
       parts.push(part(`${kept.name} · ${bytes(kept.size)}`, fetched ?? "…"));
@@ -213,9 +247,10 @@ function firstLine(content) {
   return lines.length > 1 ? `${lines[0]}  … ${lines.length - 1} more ${lines.length === 2 ? "line" : "lines"}` : lines[0];
 }
 
-/** The calls without a result, whose cards change; `ask` sends a frame, `changed` shows a card anew. */
+/** The calls of a session without a result, whose cards change; `ask` sends a frame, `changed` shows a card anew. */
 export class Calls {
-  constructor(ask, changed) {
+  constructor(session, ask, changed) {
+    this.session = session;
     this.ask = ask;
     this.changed = changed;
     this.open = new Map(); // cards by turn and id of the call
@@ -274,7 +309,7 @@ export class Calls {
 
   /** For rows from before those that are loaded: an id that is used again there is another call. */
   ofOlderRows() {
-    return Object.assign(new Calls(this.ask, this.changed), { early: this.early });
+    return Object.assign(new Calls(this.session, this.ask, this.changed), { early: this.early });
   }
 
   /** Take over the calls of older rows, whose results may be known already or are still to come. */
@@ -289,7 +324,7 @@ export class Calls {
 
   card(key, { name, input }) {
     const fetch = (blob) => this.ask({ type: "ask_artifact", blob });
-    const card = { tag: "tool-card", name, input, doing: "", inner: "", content: null, fetch };
+    const card = { tag: "tool-card", session: this.session, name, input, doing: "", inner: "", content: null, fetch };
     this.open.set(key, card);
     return card;
   }

@@ -88,7 +88,8 @@ class QuestionCard extends HTMLElement {
 
   tick() {
     const left = Math.max(0, this.item.question.expires_at - Date.now() / 1000);
-    this.left.textContent = left < 90 ? ` · ${Math.round(left)} s left` : ` · ${Math.round(left / 60)} min left`;
+    const [most, unit] = left < 90 ? [1, "s"] : left < 3 * 3600 ? [60, "min"] : [3600, "h"];
+    this.left.textContent = ` · ${Math.round(left / most)} ${unit} left`;
   }
 
   enable(isEnabled) {

@@ -251,13 +251,13 @@ export class Stream {
   }
 
   /** The answer became a row of the transcript. Returns whether one was streamed that has a text. */
-  become({ message, html = "", row, turn }) {
+  become({ message, html = "", row, turn, session }) {
     this.endThinking();
     const { answer } = this;
     this.forget();
     if (answer && !message.text.trim()) this.view.remove(answer);
     if (!answer || !message.text.trim()) return false;
-    Object.assign(answer, { text: message.text, html, row, turn, isStreaming: false });
+    Object.assign(answer, { text: message.text, html, row, turn, session, artifacts: message.artifacts, isStreaming: false });
     this.view.changed(answer);
     return true;
   }

@@ -80,6 +80,8 @@ class Users:
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
         self.zones: dict[str, str] = {}
         """IANA names of the zones of people who are not listed: the owner's."""
+        self.changes: list[Callable[[], None]] = []
+        """Called after the entries have changed."""
         self.looks: list[Callable[[], None]] = []
         """Looks at other files, which are made with each look at this one: a daemon wakes for all of them at once."""
 
@@ -138,6 +140,8 @@ class Users:
         self.roles = _roles_of(self._users)
         self.problem = None
         log.info("users file in force: %d listed", len(found))
+        for on_change in self.changes:
+            on_change()
 
     def _report(self, error: ConfigError) -> None:
         problem = f"{'; '.join(error.problems)} (the last valid version stays in force)"

@@ -31,7 +31,9 @@ class TimingSettings(Section):
         None, description="Time limit of one answer, including repetitions and the other models of the chain: `45s`."
     )
     tools: Duration | None = Field(
-        None, description="Time limit of one call of a tool that declares none itself: `2m`; not set: `tools.timeout`."
+        None,
+        description="Time limit of one call of a tool, without waiting for people: `2m`; a shorter one of its own "
+        "holds. Not set: its own, else `tools.timeout`.",
     )
 
 
@@ -188,8 +190,9 @@ GENERAL = "general"
 GENERAL_KIND = AgentSettings.model_construct(description="Does any task that can be described in a message.")
 
 
+KIND_NAME = r"(?!main\Z)[a-z][a-z0-9_-]{0,39}"
 _KIND_NAMES = require_names(
-    r"(?!main\Z)[a-z][a-z0-9_-]{0,39}",
+    KIND_NAME,
     "should have names of small letters, digits, `-` and `_`; `agents.main` stands beside it",
 )
 

@@ -4,12 +4,12 @@ The new file is loaded first, as the next start would: a file that could not be 
 changed, is never put in place.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 
 from goclaw.common.config.document import plain_value
@@ -159,15 +159,19 @@ def with_value(text: str, dotted: str, value: object) -> str:
         end = "\n" if text and not text.endswith("\n") else ""
         return f"{text}{end}{_format_keys(path, value, 0)}"
     indent = 0
-    while isinstance(node, yaml.MappingNode) and not node.flow_style:
+    while isinstance(node, yaml.MappingNode):
         found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
+        if found is None and node.flow_style:
+            return _add_inline(text, node, _inline(value, *path)[1:-1])
         if found is None:
             begin = text.rfind("\n", 0, node.start_mark.index) + 1
             return f"{text[:begin]}{_format_keys(path, value, node.start_mark.column)}{text[begin:]}"
-        key, node = found
+        is_inline, (key, node) = node.flow_style, found
         indent, path = key.start_mark.column, path[1:]
-        if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null":
-            added = f"\n{_format_keys(path, value, indent + 2)}".rstrip("\n") if path else _behind(value)
+        if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null":
+            if node.value or is_inline:  # `null`, `~`, or nothing within braces
+                return f"{text[: key.end_mark.index]}: {_inline(value, *path)}{text[node.end_mark.index :]}"
+            added = f"\n{_format_keys(path, value, indent + 2)}".rstrip("\n") if path else f" {_inline(value)}"
             colon = text.index(":", key.end_mark.index) + 1
             return f"{text[:colon]}{added}{text[colon:]}"
         if not path:
@@ -175,9 +179,26 @@ def with_value(text: str, dotted: str, value: object) -> str:
     raise ToolError(f"{dotted} cannot be set in the present layout of the configuration file; {_BY_HAND}")
 
 
+def _inline(value: object, *path: str) -> str:
+    """Return the value below the keys of `path`, as JSON on one line, which YAML's flow form is, too."""
+    for name in reversed(path):
+        value = {name: value}
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _add_inline(text: str, node: yaml.MappingNode, added: str) -> str:
+    """Add a key to a mapping in braces, before the others; on a line of its own where the first one has that."""
+    if not node.value:
+        inside = node.start_mark.index + 1
+        return f"{text[:inside]}{added}{text[inside:]}"
+    first = node.value[0][0].start_mark
+    gap = f"\n{' ' * first.column}" if node.start_mark.line < first.line else " "
+    return f"{text[: first.index]}{added},{gap}{text[first.index :]}"
+
+
 def _replace(text: str, node: yaml.Node, value: object) -> str:
     """Replace the value of a node; of a list of the same length, only the items that differ."""
-    written = orjson.dumps(value).decode()
+    written = _inline(value)
     if isinstance(node, yaml.SequenceNode) and isinstance(value, tuple | list):
         if len(node.value) == len(value) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
             for item, each in reversed(list(zip(node.value, value, strict=True))):
@@ -185,7 +206,7 @@ def _replace(text: str, node: yaml.Node, value: object) -> str:
             return text
         if not node.flow_style:
             # A block may begin in the column of its key, where no other form of a list can stand.
-            lines = (f"- {orjson.dumps(each).decode()}" for each in value)
+            lines = (f"- {_inline(each)}" for each in value)
             written = f"\n{' ' * node.start_mark.column}".join(lines)
     return f"{text[: node.start_mark.index]}{written}{text[_end(node) :]}"
 
@@ -202,10 +223,6 @@ def _format_keys(path: list[str], value: object, indent: int) -> str:
     """Format the keys of `path`, each below the one before it, with the value after the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
     if not (isinstance(value, Mapping) and value):
-        return "\n".join(lines) + f"{_behind(value)}\n"
+        return "\n".join(lines) + f" {_inline(value)}\n"
     inner = (_format_keys([name], each, indent + 2 * len(path)) for name, each in value.items())
     return "\n".join(lines) + "\n" + "".join(inner)
-
-
-def _behind(value: object) -> str:
-    return f" {orjson.dumps(value).decode()}"

@@ -141,12 +141,14 @@ class FileParts:
     tools: tuple[Any, ...] = ()
     """Every tool, those of toolsets included."""
     declared: tuple[Any, ...] = ()
-    """Its agents and toolsets, which are read at a start only."""
+    """Its agents, toolsets and MCP servers, which are read at a start only."""
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Its hooks by the names they are bound to, read at a start only."""
 
     @property
     def configured(self) -> tuple[str, ...]:
-        """The names of its agents and toolsets."""
-        return tuple(part.name for part in self.declared)
+        """The names of what is read at a start only."""
+        return (*(part.name for part in self.declared), *self.hooks)
 
 
 @record

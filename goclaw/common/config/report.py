@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from goclaw.common.config.keys import Loc, child_kind, closest, is_secret, keys, kind_at, names_in
 from goclaw.common.config.values import LISTED, MAPPED
+from goclaw.common.core.catalog import ALIASES
 
 Place = Callable[[Loc], str]
 """A function that returns where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
@@ -85,9 +86,15 @@ def format_location(loc: Loc) -> str:
 
 
 def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
-    """Describe a key that the schema does not have."""
+    """Describe a key that the schema does not have; of a path with several the first."""
+    while len(loc) > 1 and kind_at(model, loc[:-1]) is None:
+        loc = loc[:-1]
+    if loc == ("tools", "enabled"):
+        return "unknown key; `tools.disabled` turns tools off by name (`[ask_user]` for `clarify_disabled`)"
     name, container = str(loc[-1]), kind_at(model, loc[:-1])
     known = names_in(container)
+    if (tool := ALIASES.get(name, "")) in known:  # a tool's name in other systems
+        return f"unknown key; did you mean `{format_location((*loc[:-1], tool))}`?"
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
     is_elsewhere = 0 < len(elsewhere) <= _MAX_PLACES
     # A name that is right in another place was meant for that, unless one here is all but the same.

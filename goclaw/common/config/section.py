@@ -6,7 +6,7 @@ whole file, and most configurations set a few sections only. So nothing is built
 """
 
 from functools import cache, partial
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, ValidationInfo, field_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -19,7 +19,7 @@ MAX_NUMBER = 1_000_000_000
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:

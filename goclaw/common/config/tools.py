@@ -267,7 +267,9 @@ class ExecSettings(Section):
         "commands are refused. Known harmless options before the words are ignored.",
     )
     blocked: Names = Field(
-        (), description="Commands that may not run, in the same form, whatever options come before the words."
+        (),
+        description="Commands that may not run, in the same form, whatever options come before the words; counts for "
+        "`ssh_exec`, too.",
     )
     timeout: float = Field(30, gt=0, le=300, description="Time limit of a command in seconds, if the call sets none.")
     output_limit: int = Field(
@@ -338,7 +340,11 @@ class ToolsSettings(Section):
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
     write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
     edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
-    search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
+    search: SearchSettings = Field(
+        default_factory=SearchSettings,
+        description="The `search` and `glob` tools. Source comes first, then config, docs, media: "
+        '`search_priority.json` in the state folder moves endings (`{"source": ["md"], "config": ["py"]}`).',
+    )
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
     web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
     web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")

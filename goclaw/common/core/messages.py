@@ -29,18 +29,32 @@ class Image:
     """`image/jpeg`, `image/png`, `image/gif` or `image/webp`."""
 
 
+SAID, SENT, NAMED = "said", "sent", "named"
+"""Kinds of artifacts that are messages, not data of a tool: a text and a file that the agent sent to its own
+conversation by a call, and a file that its answer names."""
+SAID_NAME = "message.md"
+
+
 @record
 class Artifact:
-    """Data that a tool keeps for people in addition to its result; the model never gets it."""
+    """Data for people in addition to a result or an answer; the model never gets it."""
 
     kind: str
+    """The tool's name for it, `SAID`, `SENT` or `NAMED`."""
     blob: str
     """Its key in the blob store."""
     mime: str
     name: str
-    """A file name for it."""
+    """A file name for it; of a file that was sent or named its path in the workspace."""
     size: int
     """Bytes."""
+    text: str = ""
+    """The whole text of a message, in Markdown."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file that the agent hands over."""
+        return self.kind in (SENT, NAMED)
 
 
 @record
@@ -173,6 +187,8 @@ class AssistantMessage:
     """A hook of the operator keeps the answer from the person."""
     deferred: bool = field(default=False, compare=False)
     """Its text reaches a chat in front of the next one of its turn (`turns.answers`)."""
+    artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
+    """The files that the text names, as they were then."""
     notice: bool = False
     """The text is GoClaw's to the person, in the place of an answer or below one: why there is no more. No model wrote
     it, and none is shown it as its own."""

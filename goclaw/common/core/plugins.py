@@ -21,6 +21,9 @@ It grows when a plugin that was right before may no longer be. A module says the
 """
 WRITTEN_FOR = "__goclaw_api__"
 
+_HOLDS = ("tool", "declared")
+"""Where a declaration (`goclaw.declare`) has its part: a tool, or what an MCP server offers."""
+
 GROUP = "goclaw.plugins"
 """Entry-point group for third-party parts; a name reads `tools.weather`, `channels.matrix`, `commands.deploy` …"""
 
@@ -54,9 +57,11 @@ def load(path: str, kind: type[PartT]) -> PartT:
         raise ConfigError(f"{path}: cannot be loaded: {error}") from error
     if misfit := api_misfit(getattr(sys.modules.get(path.partition(":")[0]), WRITTEN_FOR, API_VERSION)):
         raise ConfigError(f"{path}: {misfit}")
-    if not isinstance(found, kind):
+    held = (getattr(found, name, None) for name in _HOLDS)
+    part = found if isinstance(found, kind) else next((each for each in held if isinstance(each, kind)), None)
+    if part is None:
         raise ConfigError(f"{path} is a {type(found).__name__}, not a {kind.__name__}")
-    return found
+    return part
 
 
 def api_misfit(version: object) -> str:

@@ -218,13 +218,13 @@ class UrlGuard:
         if address is None:
             raise UrlRefused(f"refused: {host[:100]} has the address {text[:100]!r}")
         if any(_names(rule, host, address, port, below=True) for rule in self.deny):
-            raise UrlRefused(f"refused: {host[:100]} is denied by tools.network.deny")
+            raise UrlRefused(f"refused: {host[:100]} is denied by the rules of this gateway")
         if any(_names(rule, host, address, port, below=False) for rule in self.allow):
             return
         if reason := refusal(address):
             leads = "" if host == str(address) else f" leads to {address}, which"
             raise UrlRefused(
-                f"refused: {host[:100]}{leads} is {reason}; tools.network.allow makes an exception for `{host}:{port}`"
+                f"refused: {host[:100]}{leads} is {reason}; an admin can make an exception for `{host}:{port}`"
             )
 
 

@@ -120,7 +120,7 @@ class Proxy:
         place = f"{host}:{port}"
         try:
             if port not in self._ports:
-                raise UrlRefused(f"refused: port {port} is not among tools.network.ports")
+                raise UrlRefused(f"refused: port {port} is not among the allowed ports")
             stream = await self._guard.connect(host.strip("[]"), port)
         except (UrlRefused, ConfigError) as refused:
             self._note(place, False, str(refused))

@@ -91,8 +91,8 @@ class Workspace:
         spared: Iterable[Path] = (),
         writer: Writer | None = None,
     ) -> None:
-        self.root = root.absolute()
-        self.shared = shared and shared.absolute()
+        self.root: Path = root.absolute()
+        self.shared: Path | None = shared and shared.absolute()
         self._notes = Notes(notes, writer=writer)
         self._denied, self._spared, self._locks = tuple(denied), tuple(spared), locks
         self._roots = path_rules.roots_of(self.root, self.shared)

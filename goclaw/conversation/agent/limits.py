@@ -1,9 +1,10 @@
-"""The rules of a turn, and the limits counted against them. Each ends it with a sentence that names limit and key.
+"""The rules of a turn, and the limits counted against them. Each ends it with a sentence; the log has the key.
 
 The rules are an agent's policy, completed by `limits`, and the key of each number.
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +18,8 @@ from goclaw.common.core.messages import ToolCall, ToolResult
 from goclaw.common.core.records import record
 from goclaw.errors import MAX_NAME, LimitReached, ModelError, ModelErrorKind
 from goclaw.llm.base import CachePoints
+
+log = logging.getLogger(__name__)
 
 MAIN_POLICY = "agents.main.policy"
 """The configuration key of the main agent's policy."""
@@ -40,6 +43,18 @@ class Cap:
 
     most: float
     key: str
+    """For the log: people read words."""
+    words: str = ""
+    """Whose number it is, where it is not everybody's: `the budget of news`."""
+
+    @property
+    def note(self) -> str:
+        """The words, to stand behind the number."""
+        return f" ({self.words})" if self.words else ""
+
+    def stop(self, sentence: str) -> LimitReached:
+        """Return the error that ends a turn with this sentence."""
+        return LimitReached(sentence, key=self.key)
 
 
 @record
@@ -140,9 +155,9 @@ def unattended_rules(rules: TurnRules, unattended: Unattended | None) -> TurnRul
         return rules
     costs, times = [rules.cost] if rules.cost else [], [rules.time.budget]
     if unattended.budget is not None:
-        costs.append(Cap(unattended.budget, f"the budget of {unattended.name}"))
+        costs.append(Cap(unattended.budget, unattended.name, f"the budget of {unattended.name}"))
     if unattended.seconds is not None:
-        times.append(Cap(unattended.seconds, f"the time limit of {unattended.name}"))
+        times.append(Cap(unattended.seconds, unattended.name, f"the time limit of {unattended.name}"))
     time = replace(rules.time, budget=min(times, key=lambda cap: cap.most))
     return replace(rules, cost=min(costs, key=lambda cap: cap.most, default=None), time=time)
 
@@ -172,9 +187,8 @@ class RunPolicy:
         """Whether malformed calls of the last answer get the schema once more: the next one would end the turn."""
         self._repetitions = 0
         self._last: tuple[str, object] | None = None
-        self._budget: asyncio.Timeout | None = None
-        self._left: float | None = None
-        """Seconds that were left when the clock was stopped."""
+        self._clocks: dict[asyncio.Timeout, float] = {}
+        """The clocks of the turn and of its tools, with the seconds that were left when they were stopped."""
         self._pauses = 0
         self._asked_for: Sequence[ToolCall] = ()
         """The calls of the last answer."""
@@ -182,31 +196,42 @@ class RunPolicy:
 
     @contextmanager
     def pause_clock(self) -> Iterator[None]:
-        """Stops the turn's clock while the block waits for a person; blocks may overlap."""
+        """Stops the turn's clocks while the block waits for a person; blocks may overlap."""
         loop = asyncio.get_running_loop()
         self._pauses += 1
-        if self._budget and self._pauses == 1 and (deadline := self._budget.when()) is not None:
-            self._left = deadline - loop.time()
-            self._budget.reschedule(None)
+        for clock in self._clocks:
+            if (deadline := clock.when()) is not None and not clock.expired():
+                self._clocks[clock] = deadline - loop.time()
+                clock.reschedule(None)
         try:
             yield
         finally:
             self._pauses -= 1
-            if self._budget and self._pauses == 0 and self._left is not None and not self._budget.expired():
-                self._budget.reschedule(loop.time() + self._left)
+            for clock, left in self._clocks.items():
+                if self._pauses == 0 and not clock.expired():
+                    clock.reschedule(loop.time() + left)
+
+    @asynccontextmanager
+    async def limit(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """End the block with TimeoutError when it has taken so long, waiting for people not counted; None: never."""
+        async with asyncio.timeout(None if self._pauses else seconds) as clock:
+            self._clocks.update({} if seconds is None else {clock: seconds})
+            try:
+                yield clock
+            finally:
+                self._clocks.pop(clock, None)
 
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
         """Ends the block with LimitReached when the turn has taken too long, waiting for people not counted."""
-        cap = self.rules.time.budget
-        budget = self._budget = asyncio.timeout(cap.most)
+        cap, budget = self.rules.time.budget, None
         try:
-            async with budget:
+            async with self.limit(cap.most) as budget:
                 yield
         except TimeoutError:
-            if not budget.expired():
+            if budget is None or not budget.expired():
                 raise
-            raise LimitReached(f"I stopped: this took longer than {cap.most:g} s ({cap.key}).") from None
+            raise cap.stop(f"I stopped: this took longer than {cap.most:g} s{cap.note}.") from None
 
     def planning(self) -> "Planning":
         """Return the time that one answer of the model may take."""
@@ -225,13 +250,10 @@ class RunPolicy:
             self._repetitions = self._repetitions + 1 if same else 1
             self._last = (call.name, call.input)
             if self._calls > rules.calls.total.most:
-                raise LimitReached(
-                    f"I stopped after {rules.calls.total.most:g} tool calls in one turn ({rules.calls.total.key})."
-                )
-            if self._repetitions > rules.calls.repeated.most:
-                raise LimitReached(
-                    f"I stopped: I repeated the same {call.name} call more than {rules.calls.repeated.most:g} times in "
-                    f"a row ({rules.calls.repeated.key})."
+                raise rules.calls.total.stop(f"I stopped after {rules.calls.total.most:g} tool calls in one turn.")
+            if self._repetitions > (most := rules.calls.repeated.most):
+                raise rules.calls.repeated.stop(
+                    f"I stopped: I repeated the same {call.name} call more than {most:g} times in a row."
                 )
         left = rules.calls.failed.most - self._failures
         is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.calls.repeated.most)
@@ -253,8 +275,8 @@ class RunPolicy:
                 self._denied.append(call)
         if ended := next((result for result in results if result.ends_turn), None):
             raise LimitReached(
-                f"I stopped: my call of {ended.name[:MAX_NAME]} was refused (policy.deny_ends_turn). Tell me how to "
-                "continue."
+                f"I stopped: my call of {ended.name[:MAX_NAME]} was refused. Tell me how to continue.",
+                key="policy.deny_ends_turn",
             )
         if len(self._denied) >= MAX_DENIALS:
             raise LimitReached(
@@ -269,16 +291,14 @@ class RunPolicy:
         # All failures in a row concern the form alone, and the model gets the schema with the last.
         is_explained = self.explains and self._malformed == self._failures
         if self._failures >= self.rules.calls.failed.most and not is_explained:
-            raise LimitReached(
-                f"I stopped after {self._failures} failed tool calls in a row ({self.rules.calls.failed.key})."
-            )
+            raise self.rules.calls.failed.stop(f"I stopped after {self._failures} failed tool calls in a row.")
 
     def _judge_lacking(self, result: ToolResult) -> None:
         """With `resume` such a call is no failure, and no success either."""
         if self.rules.on_missing_fields == "finalize":
             raise LimitReached(
-                f"I stopped: my call of {result.name} lacked required fields: {', '.join(result.lacking)} "
-                f"({self.rules.place}.on_missing_fields)."
+                f"I stopped: my call of {result.name} lacked required fields: {', '.join(result.lacking)}.",
+                key=f"{self.rules.place}.on_missing_fields",
             )
 
 
@@ -304,8 +324,9 @@ class Planning:
         except TimeoutError:
             if self._cap is None or not limit.expired():
                 raise
+            log.info("an answer reached %s", self._cap.key)
             raise ModelError(
-                ModelErrorKind.TIMEOUT, f"The model took longer than {self._cap.most:g} s to answer ({self._cap.key})."
+                ModelErrorKind.TIMEOUT, f"The model took longer than {self._cap.most:g} s to answer."
             ) from None
         finally:
             if self._left is not None:

@@ -52,6 +52,8 @@ WHOLE_ON_A_BUTTON = 60
 """Characters of an option that a button shows whole."""
 OVER = "This question is closed"
 OPEN_FIRST = 'This is too long to show here. Press "Details" to see all of it; then you can allow it.'
+NOW_OPEN = "This is all of it. Read it, then press it again."
+"""The reply to a yes to a call of which the chat had shown parts only."""
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message after the decision."""
 MAX_ALWAYS = 50
@@ -83,6 +85,13 @@ class QuestionMessages:
         self._may_answer = may_answer
         self._told: dict[tuple[str, str], _Told] = {}
         """By turn and step."""
+        self._opened: set[tuple[str, str]] = set()
+        """Those in whose messages this process has shown the whole call."""
+
+    def has_shown_all(self, turn: str, step: str, question: Question, actor: Actor) -> bool:
+        """Whether the person has the whole call in view: clients show it, a chat first parts of a long one."""
+        is_in_chat = actor.entry in self._outbox.channels
+        return not (is_in_chat and is_long(question)) or (turn, step) in self._opened
 
     async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
         """Put a question into the chats where it belongs. The same one again does nothing."""
@@ -109,11 +118,13 @@ class QuestionMessages:
             opened = Delivery(f"{asked.id}:details", asked.address, said, action="edit", of=asked.id)
             choices = tuple(choice for choice in buttons(question) if choice.answer != DETAILS)
             await self._outbox.promise(replace(opened, session=asked.session, choices=choices))
+        self._opened.add((turn, step))
         return True
 
     async def show_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
         """Edit every message of a question to show its outcome."""
         told = self._told.pop((turn.id, step), None)
+        self._opened.discard((turn.id, step))
         # After a crash right behind the answer no one is asked again, but the messages are still there.
         deliveries = told.deliveries if told else self._messages(turn, step, question, text)
         yes = bool(by) and (answer in (ALLOW, ALWAYS) if question.kind == "approval" else bool(answer))
@@ -124,6 +135,7 @@ class QuestionMessages:
         """Close the messages of a turn's unanswered questions when the turn ends."""
         for key in [key for key in self._told if key[0] == turn]:
             told = self._told.pop(key)
+            self._opened.discard(key)
             await self._close(told.question, told.text, told.deliveries, OVER, yes=False)
 
     async def _close(
@@ -247,13 +259,13 @@ def always_label(wanted: ApprovalRequest) -> str:
 
 def detailed(wanted: ApprovalRequest) -> str:
     """Return what contains a call, and the call as the model wrote it, as far as there is room in a chat."""
-    shown = "" if is_long(wanted) else shown_call(wanted.call)
+    shown = "" if len(asking_text(wanted)) > SHOWN_INPUT else shown_call(wanted.call)
     return "\n\n".join(part for part in (wanted.details, shown) if part)
 
 
-def is_long(wanted: ApprovalRequest) -> bool:
-    """Whether a chat shows only parts of a call."""
-    return len(asking_text(wanted)) > SHOWN_INPUT
+def is_long(question: Question) -> bool:
+    """Whether a chat shows only parts of the call that an approval is about."""
+    return question.kind == "approval" and len(question.text) > SHOWN_INPUT
 
 
 def _remembered(wanted: ApprovalRequest) -> str:

@@ -33,6 +33,7 @@ from goclaw.common.core.supervise import background
 from goclaw.conversation.questions.prompt_files import ANSWERS, PromptFileQuestions
 from goclaw.conversation.questions.question_messages import (
     NO_QUESTION,
+    NOW_OPEN,
     QuestionMessages,
     answered,
     decision,
@@ -221,6 +222,9 @@ class Questions:
         given = parse_choice(item.question, text)
         if isinstance(given, Acceptance):
             return given
+        if given in (ALLOW, ALWAYS) and not self._messages.has_shown_all(item.turn, item.step, item.question, actor):
+            opened = await self._messages.show_details(item.turn, item.step)
+            return answered(NOW_OPEN if opened else STARTING, AnswerRefusal.INVALID)
         if not await self._answer(item, actor, given, *also):
             return self._decided_already(actor, question_id)
         if item.question.kind == "question":
@@ -238,7 +242,7 @@ class Questions:
         item = self._open.get(question_id)
         if item is None:
             return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
-        options = (*item.question.options, DETAILS)
+        options = (*item.question.options, *([DETAILS] if item.question.kind == "approval" else []))
         return await self.decide(actor, question_id, options[index]) if 0 <= index < len(options) else NO_QUESTION
 
     async def decline(self, actor: Actor, question_id: str) -> Acceptance:

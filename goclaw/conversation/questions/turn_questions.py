@@ -76,7 +76,7 @@ class TurnQuestions:
             always=always_label(wanted),
         )
         text = asking_text(wanted, SHOWN_INPUT)
-        whole = whole_call(wanted.call) if is_long(wanted) else ""
+        whole = whole_call(wanted.call) if is_long(question) else ""
         with self.pause():
             identified = self.questions.with_new_id(question, self.turn)
             step = f"approve:{self.prefix}{wanted.step}"

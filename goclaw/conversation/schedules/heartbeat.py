@@ -114,7 +114,7 @@ class Heartbeat:
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:
             await self._report_budget(stored, most)
-            return Skipped(f"its daily budget of ${most:,.2f} is used up (heartbeat.budget_per_day)")
+            return Skipped(f"its daily budget of ${most:,.2f} is used up")
         options = TaskOptions(
             model=self.settings.model or "",
             tools=self.settings.tools,

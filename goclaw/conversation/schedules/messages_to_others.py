@@ -2,7 +2,8 @@
 
 Each names its author and has a button that stops them. The first one is held for a day (`held_messages`) while its
 receiver, in a group an admin, is asked; messages between admins ask no question. A receiver's decision about an author
-is a fact of the store, so that it holds over restarts and at every gateway.
+is a fact of the store, so that it holds over restarts and at every gateway. The question stands in the chat, and on a
+card in the terminals and pages that show the receiver's session.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ from goclaw.common.auth.access import Access, is_group
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.config.webhooks import NOTIFY
+from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import (
     ALLOW,
@@ -31,6 +33,9 @@ from goclaw.common.core.events import (
     Choice,
     Delivery,
     Inbound,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
     Receipt,
     Unattended,
 )
@@ -54,9 +59,10 @@ Standing = Literal["open", "ask", "waits", "stopped", "nobody"]
 """Whether an author may write to a receiver: yes; not before that one is asked, or has answered; no; nobody may say."""
 _REFUSED = {
     "stopped": "{to} takes no messages from you",
-    "nobody": "{to} is not in users.json, so nobody there can agree to your messages",
+    "nobody": "I do not know {to}, so nobody there can agree to your messages",
     "waits": "{to} has not said yet whether your messages are welcome",
 }
+_ASKED = "{name} wants to send you messages through me. Allow?"
 _NOT_PLAIN = re.compile(r"[^\w .,'()@:-]+")
 """What could be read as Markdown or as a line of its own in a name."""
 
@@ -107,6 +113,7 @@ class MessagesToOthers:
     submit: Submit
     clock: Clock
     audit: Callable[[AuditEntry], None]
+    bus: Bus
 
     def __post_init__(self) -> None:
         self.quiet.on_unanswered = self._notify_about_silence
@@ -148,6 +155,7 @@ class MessagesToOthers:
             def start() -> None:
                 self.quiet.changed()
                 way.enqueue([card])
+                self.bus.publish(QuestionAsked("", self._session_of(pair), self._question(pair, until)))
 
         held = [self.quiet.row(each, author.key, until, waits_for=pair.id) for each in signed]
         return Plan(signed, [*held, *asking], is_held=True, start=start)
@@ -233,6 +241,7 @@ class MessagesToOthers:
         said = f"{self._name_of(pair.author)} may send you messages."
         held = await self.quiet.find_waiting(pair.id)
         await self.quiet.send_after_answer(held, self._close_card(pair, f"✓ {said}"), pair.fact("allowed"))
+        self._publish_answer(pair, ALLOW, actor.key)
         self._record(actor, pair, "allowed")
         return _reply(said)
 
@@ -243,6 +252,13 @@ class MessagesToOthers:
             return ()
         found = (Pair(each["author"], each["to"], each) for each in (await self.facts.facts(FACT)).values())
         return [each for each in found if each.to == to and each.kept["state"] == "stopped"]
+
+    async def questions_in(self, session: str) -> Sequence[Question]:
+        """Return the open questions to the person, or the group, of a session."""
+        now, found = self.clock.now(), (await self.facts.facts(FACT)).values()
+        asked = [Pair(each["author"], each["to"], each) for each in found if now < each.get("until", 0.0)]
+        open_ones = [pair for pair in asked if pair.kept["state"] == "asked" and self._session_of(pair) == session]
+        return [self._question(pair, pair.kept["until"]) for pair in open_ones]
 
     async def unblock(self, actor: Actor, pair: Pair) -> None:
         """Have an author's next message ask again."""
@@ -287,8 +303,29 @@ class MessagesToOthers:
         stop = Choice("Stop these", f"{_STOP}{pair.id}", DENY)
         return replace(delivery, text=f"**From {name}:**\n\n{delivery.text}", author=name, choices=(stop,))
 
+    def _session_of(self, pair: Pair) -> str:
+        return pair.to if is_group(pair.to) else home_of(Actor(pair.to, ""), self.access)[0]
+
+    def _question(self, pair: Pair, until: float) -> Question:
+        """Return the question for clients. As an approval it is answered by its id alone, never by a message."""
+        title, asked_at = _ASKED.format(name=self._name_of(pair.author)), until - DAY_SECONDS
+        return Question(
+            f"{_ASK}{pair.id}",
+            "approval",
+            pair.to,
+            title,
+            "",
+            (ALLOW, DENY),
+            False,
+            asked_at=asked_at,
+            expires_at=until,
+        )
+
+    def _publish_answer(self, pair: Pair, answer: str, by: str) -> None:
+        self.bus.publish(QuestionAnswered("", self._session_of(pair), f"{_ASK}{pair.id}", answer, by))
+
     def _card(self, pair: Pair, first: Delivery) -> Delivery:
-        text = f"{self._name_of(pair.author)} wants to send you messages through me. Allow?"
+        text = _ASKED.format(name=self._name_of(pair.author))
         labels = {ALLOW: "Allow", DENY: "No"}
         choices = tuple(Choice(label, f"{_ASK}{pair.id}", answer) for answer, label in labels.items())
         return Delivery(f"{first.id}:ask", first.address, text, session=first.session, choices=choices, asks=True)
@@ -306,6 +343,7 @@ class MessagesToOthers:
             words = f"{_REFUSED['stopped'].format(to=pair.to)}, so your message was not delivered."
             await self._notify(pair.author, f"{pair.kept['card']}:no", words, *gone)
             await self.quiet.send_after_answer([], self._close_card(pair, f"✗ {said}"))
+            self._publish_answer(pair, DENY, actor.key)
         else:
             await self.database.write(*gone, durable=True)
         self._record(actor, pair, "stopped")
@@ -319,6 +357,7 @@ class MessagesToOthers:
             words = f"{to} has not said for a day whether your messages are welcome, so yours was not delivered."
             gone = [self.quiet.drop(row["id"]) for row in held]
             await self._notify(held[0]["person"], f"{held[0]['id']}:unanswered", words, *gone)
+            self._publish_answer(Pair(held[0]["person"], to, {}), "", "")
 
     async def _notify(self, author: str, identity: str, words: str, *also: BoundStatement) -> None:
         """Say something to an author in their own chat, once, in one transaction with other statements."""

@@ -4,6 +4,7 @@ A person sees and changes their own jobs, an admin those of all. A job from the 
 Each error of a request (`draft`) names the option, and the forms that it may have.
 """
 
+import logging
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -47,10 +48,13 @@ from goclaw.errors import AccessDenied, StateError
 from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
+log = logging.getLogger(__name__)
+
 WHEN = (
     "say when, in one of these ways: at (20m, tomorrow 8:00, friday 17:00, 2026-12-24T18:00), every (30m, 2h, 1d), "
     "or cron (`30 8 * * 1-5`)"
 )
+CONFIGURED = "{name} stands in the configuration of this gateway, where an admin can change it"
 WHAT = "say what, as one of these: message (sent word for word) or task (an agent gets it)"
 _TASK_ONLY = ("agent", "model", "tools", "ask", "budget", "time_limit")
 _CHAT = re.compile(r"(?P<channel>[a-z][a-z0-9_-]{0,31}):(?P<chat>-?[^\s:]{1,64})(?::(?P<thread>[0-9]{1,20}))?")
@@ -292,7 +296,7 @@ class Schedules:
         """Forget a job and its runs. A run that is under way goes on."""
         stored = await self._find(actor, name)
         if stored.job.configured:
-            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
+            raise StateError(CONFIGURED.format(name=name))
         await self.rows.remove(stored)
         self.scheduler.on_change()
         return stored
@@ -335,13 +339,14 @@ class Schedules:
         if answer == "refuse":
             raise AccessDenied("the policy or the mode of this conversation refuses messages to other chats")
         if answer == "ask" and (rule := self.access.missing(actor, "question.answer", actor.key)):
-            raise AccessDenied(f"a message to another chat needs an approval that you may not give ({rule})")
+            log.info("a message of %s to another chat is refused: %s", actor.key, rule)
+            raise AccessDenied("a message to another chat needs an approval that you may not give")
 
     def _check_target(self, job: Job) -> None:
         """Check that there is the URL that a job names, and that no answer is waited for there."""
         name = job.address.chat
         if name not in (targets := self.config.notify):
-            raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, targets)}")
+            raise StateError(f"there is no place for notifications named {name[:40]}{what_helps(name, targets)}")
         if job.task.ask:
             raise StateError(f"ask needs a chat where a person can answer, but notify:{name} is a URL")
 
@@ -366,5 +371,5 @@ class Schedules:
     async def _own(self, actor: Actor, name: str) -> StoredJob:
         stored = await self._find(actor, name)
         if stored.job.configured:
-            raise StateError(f"{name} is in config.yaml (schedules.{stored.job.name}): change it there")
+            raise StateError(CONFIGURED.format(name=name))
         return stored

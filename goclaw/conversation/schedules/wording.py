@@ -10,8 +10,8 @@ QUESTION = r"R(?P<job>[0-9]{1,12})T(?P<at>[0-9]{1,15})"
 
 
 def is_reminder(job: Job) -> bool:
-    """Whether it is a message that its maker set for themselves, at one moment."""
-    return job.personal and isinstance(job.when, Once) and not job.elsewhere and not job.configured
+    """Whether it is a message that its maker set for themselves at one moment, or orders now by hand."""
+    return job.kind == "message" and job.personal and not (job.elsewhere or job.configured)
 
 
 def describe_job(job: Job) -> str:

@@ -45,7 +45,7 @@ MEANINGS: Mapping[Mode, str] = {
     "default": "risky calls ask first",
     "accept-edits": "like default, but changes to files in the workspace need no approval",
     "plan": "nothing may change until you approve a plan",
-    "bypass": "no approvals at all; only for admins, and only if policy.allow_bypass is set",
+    "bypass": "no approvals at all; only for admins, where the configuration allows it",
 }
 """Each mode's rule, in words."""
 

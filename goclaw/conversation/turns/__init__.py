@@ -13,6 +13,10 @@ its result (`goclaw.common.core.messages`); no request contains it. It lives unt
 only from the session's own rows); a chat gets it as a file that is promised together with the answer
 (`Capabilities.artifacts`).
 
+Files for people. What the `message` tool sends to its own conversation is kept as artifacts of the call's row (`SAID`,
+`SENT`), so that places without a channel show it; what an answer links to (`named_files`) as artifacts of the answer's
+row (`NAMED`), copied within the step of the answer, after a check of the rights of the `read` tool.
+
 Agents (`agents`). A task for an agent runs `run_turn` once more for a window of its own (`agent_run`: the hierarchy
 and the shared state). Its turn is a `NestedTurn`: each step is a step of the person's turn under a longer name
 (`tool:2:<call id>/model:1`), so that /stop, parking and crashes need no code of their own. The tool is idempotent and

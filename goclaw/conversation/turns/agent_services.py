@@ -23,7 +23,7 @@ from goclaw.common.core.events import (
     ToolStarted,
     TurnEvent,
 )
-from goclaw.common.core.messages import Piece, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import Artifact, Piece, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.context.labels import source_of, window_content
@@ -37,15 +37,16 @@ from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
-from goclaw.conversation.turns.answers import is_for_another
+from goclaw.conversation.turns.answers import is_apart, is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
+from goclaw.conversation.turns.named_files import NamedFiles
 from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
-from goclaw.errors import GoclawError, StateError
+from goclaw.errors import GoclawError, StateError, ToolError
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import is_local
@@ -129,6 +130,7 @@ class AgentServices(TurnServices):
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.time.tools,
+            limit=agent_run.policy.limit,
             selections=(agent_run.kind.settings.tools, *self._build_selections()),
             workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
@@ -275,6 +277,13 @@ class AgentServices(TurnServices):
         seen = self.window()
         return bool(seen.foreign) and not is_literal(address, seen)
 
+    async def find_files(self, answer: str) -> tuple[Artifact, ...]:
+        """Return the files that an answer names; none where another person or a program inside gets it."""
+        inbound = self.agent_run.turn.inbound
+        if not self.is_main or self.agent_run.root.caller or is_for_another(inbound):
+            return ()
+        return await NamedFiles(self._context.ports, self.scope).find(answer)
+
     async def read_written(
         self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool
     ) -> Finished:
@@ -355,10 +364,19 @@ class AgentServices(TurnServices):
     async def intend(self, step: str) -> None:
         await self.agent_run.turn.intend(step)
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        self._context.ports.outbox.check(delivery)
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         inbound, others = self.agent_run.turn.inbound, self._context.schedules.scheduler.others
         outbox, shown = self._context.ports.outbox, ShownLinks(self.must_show).whole(delivery.text)
         return await others.deliver(inbound.actor, self.scope.address, replace(delivery, text=shown), outbox)
+
+    async def show(self, delivery: Delivery) -> str:
+        inbound = self.agent_run.turn.inbound
+        if is_for_another(inbound) or not self.is_main or self.agent_run.root.caller or is_apart(inbound):
+            raise ToolError("nobody reads along here: put the text, or a link to the file, in your answer")
+        return ShownLinks(self.must_show).whole(delivery.text)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session

@@ -262,6 +262,7 @@ class Agents:
                 answer = "\n\n".join(filter(None, (*run.spoken.said, answer)))
             return Outcome.ANSWERED, answer or empty_sentence(run.empty)
         except LimitReached as limit:
+            log.info("the agent reached %s", limit.key)
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: the agent reached a limit"
         except asyncio.CancelledError:
             if agent_run.turn.stopping:
@@ -291,20 +292,15 @@ class Agents:
     async def _refuse_too_many(self, above: AgentRun, agent: str) -> None:
         limits, root, home = self.ports.config.limits, above.root, above.home.key
         if above.depth >= limits.agent_depth:
-            raise ToolError(
-                f"agents may be nested {limits.agent_depth} deep at most (limits.agent_depth): do the task yourself"
-            )
+            raise ToolError(f"agents may be nested {limits.agent_depth} deep at most: do the task yourself")
         before = await self.ports.store.spending.agents_of_turn(home, root.turn.id)
         started = root.started | {key.rpartition(":")[2] for key in before}
         if agent not in started and len(started) >= limits.agents_per_turn:
-            raise ToolError(
-                f"this turn has started {len(started)} agents, which is the limit (limits.agents_per_turn): do the "
-                "rest yourself"
-            )
+            raise ToolError(f"this turn has started {len(started)} agents, which is the limit: do the rest yourself")
         if sum(place == home for place in self._places.values()) >= limits.agents_at_once:
             raise ToolError(
-                f"{limits.agents_at_once} agents are at work in this conversation, which is the limit "
-                "(limits.agents_at_once): start it again when one has ended"
+                f"{limits.agents_at_once} agents are at work in this conversation, which is the limit: start it again "
+                "when one has ended"
             )
 
     def of(self, home: str) -> Sequence[RunningAgent]:

@@ -260,8 +260,7 @@ def cut_line(done: Finished) -> str:
     if done.stop is Stop.WINDOW:
         return "[The answer ends here: the model's window is full. /compact makes room.]"
     return (
-        f"[The answer ends here: it reached the model's output limit (models.options.{done.spec}.max_output) or filled "
-        'its window. Say "go on" for the rest.]'
+        '[The answer ends here: it reached the model\'s output limit or filled its window. Say "go on" for the rest.]'
     )
 
 
@@ -288,6 +287,12 @@ def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool
 def is_for_another(inbound: Inbound) -> bool:
     """Whether the result of a turn goes to another person than the one for whom it is done."""
     return inbound.unattended is not None and inbound.unattended.signed
+
+
+def is_apart(inbound: Inbound) -> bool:
+    """Whether a turn has a session of its own that no person reads, and its result is said in theirs."""
+    awaited = inbound.unattended is None or inbound.unattended.awaited
+    return not awaited and root_session(inbound.session) != inbound.session
 
 
 @record

@@ -46,7 +46,7 @@ _KINDS: Mapping[str, str] = {
     "video_note": "Video note",
     "animation": "Animation",
 }
-HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
+HOW_TO_TRANSCRIBE = "no model that understands speech is set up"
 MAX_NAME_BYTES = 120
 """Maximum bytes of a name, of the 255 that file systems allow: a number may follow."""
 MAX_NAME_ENDING = 20

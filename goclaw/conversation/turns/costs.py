@@ -161,8 +161,8 @@ class Costs:
     async def _room_in_turn(self, account: Account, before: Sequence[Reservation]) -> bool:
         rules = account.rules
         spent = await self.spending.of_turn(account.session, account.turn)
-        for passed in _find_excess(spent, rules.tokens, rules.cost):
-            raise LimitReached(f"I stopped: this turn used {passed}.", f"this turn took {passed}")
+        for cap, passed in _find_excess(spent, rules.tokens, rules.cost):
+            raise LimitReached(f"I stopped: this turn used {passed}.", f"this turn took {passed}", key=cap.key)
         its = [each for each in before if each.is_of(account.session, account.turn)]
         return not any(_find_excess(_with(spent, its), rules.tokens, rules.cost))
 
@@ -170,12 +170,11 @@ class Costs:
         self, person: str, tokens: Cap | None, dollar: Cap | None, before: Sequence[Reservation]
     ) -> bool:
         spent = await self.today(person)
-        for passed in _find_excess(spent, tokens, dollar, with_key=False):
-            budget = self.access.daily_budget(person)
-            log.info("%s has used up a day's budget (%s, %s)", person, budget.tokens_key, budget.cost_key)
+        for cap, passed in _find_excess(spent, tokens, dollar):
             raise LimitReached(
                 f"I stopped: your requests today used {passed}. I can continue after midnight.",
                 f"your requests today used {passed}. I can continue after midnight",
+                key=cap.key,
             )
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
@@ -202,6 +201,15 @@ class Costs:
             most += [dollars(running.cost)] if dollar else []
             parts.append(f"up to {' and '.join(most)} more for running requests")
         return [("Today", ", ".join(parts))]
+
+    async def today_in_words(self, person: str) -> str:
+        """Describe what a person has spent today, and of how much where there is a limit: for that person."""
+        for _, words in await self.lines(person):
+            return words
+        spent = await self.today(person)
+        if spent.requests == 0:
+            return "nothing spent"
+        return "cost unknown" if spent.unpriced == spent.requests else f"{dollars(spent.cost)}{_price_note_of(spent)}"
 
     def _daily(self, person: str) -> tuple[Cap | None, Cap | None]:
         """Return a person's daily caps: tokens and dollars."""
@@ -274,15 +282,14 @@ def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 
 
-def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None, *, with_key: bool = True) -> Iterator[str]:
-    """Yield the caps that were passed, in words; with the configuration key, or without."""
+def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[tuple[Cap, str]]:
+    """Yield the caps that were passed, each with its words for people."""
     used = spent.input + spent.output
     if tokens and used >= tokens.most:
-        yield f"{used:,} tokens; the limit is {tokens.most:,.0f}{f' ({tokens.key})' if with_key else ''}"
+        yield tokens, f"{used:,} tokens; the limit is {tokens.most:,.0f}{tokens.note}"
     if dollar and spent.cost >= dollar.most:
-        allowed = dollars(dollar.most)
-        key = f" ({dollar.key})" if with_key else ""
-        yield f"{dollars(spent.cost)}; the limit is {allowed}{key}{_price_note_of(spent)}"
+        allowed = f"{dollars(dollar.most)}{dollar.note}"
+        yield dollar, f"{dollars(spent.cost)}; the limit is {allowed}{_price_note_of(spent)}"
 
 
 def _price_note_of(spent: Spent) -> str:

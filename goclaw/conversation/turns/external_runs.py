@@ -113,8 +113,8 @@ class ExternalRuns:
         most = self.context.choices.agents.kinds.config.limits.agents_at_once
         if sum(run.handing_on for run in self._open if run.scope.session == session) >= most:
             raise ToolError(
-                f"{most} calls of this person have been handed on and still run, which is the limit "
-                "(limits.agents_at_once): call again when one has ended"
+                f"{most} calls of this person have been handed on and still run, which is the limit: call again when "
+                "one has ended"
             )
 
 

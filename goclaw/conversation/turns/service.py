@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from goclaw.channels.base import Channel
 from goclaw.common.auth.access import Access
 from goclaw.common.core.events import LOCAL, Address, Delivery, Inbound, Notice, Outcome, TurnFinished, TurnStarted
-from goclaw.common.core.messages import Artifact, UserMessage
+from goclaw.common.core.messages import NAMED, SAID, SENT, Artifact, UserMessage
 from goclaw.common.core.records import record
 from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import RunPolicy, unattended_rules
@@ -122,7 +123,8 @@ class Sessions:
             if inbound.unattended and turn.kind != "say":
                 ending = await self._unattended_result(turn, session, ending)
             told = self._compose_text(turn, ending)
-            deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, ending.outcome)]
+            files = self._files(turn, session, ending.outcome, is_told=bool(told))
+            deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *files]
             if inbound.unattended:
                 deliveries = await self.context.unattended.filter(inbound, deliveries)
             await turn.end(deliveries)
@@ -143,9 +145,10 @@ class Sessions:
         text = await told(turn.inbound, ending.outcome, ending.text, session.turn.refused, spent.cost)
         return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
-    def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
+    def _files(self, turn: Turn, session: Session, outcome: Outcome, *, is_told: bool) -> Sequence[Delivery]:
         channel = self.context.ports.outbox.channels.get(turn.inbound.address.channel)
-        return files_of(turn, session.turn.artifacts, outcome, channel, self.context.ports.approvals.access)
+        kept = [each for each in session.turn.artifacts if is_told or each.kind != NAMED]
+        return files_of(turn, kept, outcome, channel, self.context.ports.approvals.access)
 
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
@@ -186,6 +189,7 @@ class Sessions:
         except MessageDenied as denied:
             return TurnEnding(Outcome.FAILED, str(denied))  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
+            log.info("the turn reached %s", limit.key)
             outcome, why, reason = Outcome.LIMITED, str(limit), "not finished: the turn reached a limit"
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
@@ -265,6 +269,7 @@ class Sessions:
             text = await self.context.compactor.compact(session, turn.inbound.text, forced=True)
             return TurnEnding(Outcome.ANSWERED, text)
         except LimitReached as limit:
+            log.info("/compact reached %s", limit.key)
             return TurnEnding(Outcome.LIMITED, str(limit))
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
@@ -323,23 +328,26 @@ def files_of(
     """Return the deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
 
     Args:
-        artifacts: the data that the turn's tools kept, oldest first.
+        artifacts: of the turn, oldest first; a file that was sent by a call is not sent again for its name.
         channel: where the turn's answer goes.
     """
     inbound = turn.inbound
     if not artifacts or channel is None or not channel.capabilities.artifacts or not outcome.went_well:
         return []
-    if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
-        return []  # other people read there, and what a tool kept is for the person who asked
-    wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != DIFF_TYPE]
+    # In a group other people read, too, and what a tool kept is for the person who asked.
+    is_group = access.is_group(f"{inbound.address.channel}:{inbound.address.chat}")
+    kept = [] if is_group else [each for each in artifacts if each.kind not in (SAID, SENT, NAMED)]
+    wanted = [each for each in kept if channel.capabilities.diffs or each.mime != DIFF_TYPE]
     fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= MAX_ARTIFACT_BYTES}
+    sent = {each.blob for each in artifacts if each.kind == SENT}
+    named = [each for each in artifacts if each.kind == NAMED and each.blob not in sent]
     return [
         Delivery(
             f"{turn.id}:artifact:{number}",
             inbound.address,
             media=artifact.blob,
-            media_name=artifact.name,
+            media_name=PurePosixPath(artifact.name).name,
             session=inbound.session,
         )
-        for number, artifact in enumerate(list(fitting.values())[-MAX_FILES:], 1)
+        for number, artifact in enumerate([*list(fitting.values())[-MAX_FILES:], *named], 1)
     ]

@@ -52,6 +52,7 @@ LOOK_SECONDS = 0.5
 """Seconds for which a command waits while the model is still being looked for."""
 SETUP = "`goclaw setup`"
 """The command that adds what the greeting misses."""
+PAUSED = "paused; /resume continues it, /stop ends it"
 NO_MODEL = "Model: demo. No AI is connected."
 NO_TELEGRAM = "Telegram: not connected."
 NO_USERS = "Telegram: users.json lists no Telegram user, so nobody gets an answer there."
@@ -119,7 +120,9 @@ class SessionStatus:
     """The permission mode that was chosen, or is configured."""
     details: Details
     policy: Sequence[tuple[str, str]] = ()
-    """The limits of turns, and the used share of the daily ones: name and text."""
+    """The limits of turns: name and text."""
+    today: Sequence[tuple[str, str]] = ()
+    """The used share of the daily limits: name and text."""
     answering: str = ""
     """The agent that answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
@@ -137,8 +140,22 @@ class SessionStatus:
     paused: bool = False
     """The turn that runs is paused."""
 
-    def text(self, health: CompactionHealth, clock: Clock) -> str:
-        """Return the text of `/status`."""
+    def text(
+        self,
+        health: CompactionHealth,
+        clock: Clock,
+        own: Sequence[tuple[str, str]] | None = None,
+        *,
+        in_group: bool = False,
+    ) -> str:
+        """Return the text of `/status`.
+
+        Args:
+            health: of the summary models.
+            clock: tells the time.
+            own: our block for a person who is no admin: name and text; None: an admin reads it.
+            in_group: others read along, so nobody's cost, budget and schedules are shown.
+        """
         blocks = [
             [
                 "Session Status",
@@ -147,22 +164,33 @@ class SessionStatus:
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
-            [
-                "GoClaw",
-                *self._first_lines(),
-                f"  Cost so far: {cost_in_words(self.spent)}",
-                *self._queue_lines(),
-                *(["  This turn: paused; /resume continues it, /stop ends it"] if self.paused else []),
-                *(f"  {name}: {text}" for name, text in self.policy),
-            ],
+            ["GoClaw", *(self._admin_lines(in_group) if own is None else _rows(own))],
         ]
-        if self.details.memory:
-            blocks.append(["Memory", *(f"  {name}: {text}" for name, text in self.details.memory)])
-        if self.details.schedules:
-            blocks.append(["Schedules", *(f"  {name}: {text}" for name, text in self.details.schedules)])
-        if self.agents:
+        if self.details.memory and own is None:
+            blocks.append(["Memory", *_rows(self.details.memory)])
+        if self.details.schedules and not in_group:
+            blocks.append(["Schedules", *_rows(self.details.schedules)])
+        if self.agents and own is None:
             blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
         return "\n\n".join("\n".join(block) for block in blocks)
+
+    @property
+    def model_words(self) -> str:
+        """The model that answers, and whether it was chosen."""
+        if not self.chosen:
+            return self.model
+        chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
+        return f"{self.model} (set by /model{':' if chosen else ''}{chosen})"
+
+    def _admin_lines(self, in_group: bool) -> Sequence[str]:
+        costs = [] if in_group else [f"  Cost so far: {cost_in_words(self.spent)}"]
+        return [
+            *self._first_lines(),
+            *costs,
+            *self._queue_lines(),
+            *([f"  This turn: {PAUSED}"] if self.paused else []),
+            *_rows([*self.policy, *([] if in_group else self.today)]),
+        ]
 
     def _first_lines(self) -> Sequence[str]:
         """Whether it works at all: daemon, model, Telegram."""
@@ -171,14 +199,8 @@ class SessionStatus:
         window = f"  Model window: {self.window_origin}" if self.window_origin else ""
         style = style_words(self.calls, reads_text=self.reads_text_calls)
         trial = "" if self.calls is CallStyle.UNTRIED else f"  Model trial: it {style}"
-        lines = (told.get(DAEMON), self._model_line(), window, trial, told.get(TELEGRAM), short)
+        lines = (told.get(DAEMON), f"  Model: {self.model_words}", window, trial, told.get(TELEGRAM), short)
         return [line for line in lines if line]
-
-    def _model_line(self) -> str:
-        if not self.chosen:
-            return f"  Model: {self.model}"
-        chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
-        return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
 
     def _queue_lines(self) -> Sequence[str]:
         agent = {"Agent": self.answering} if self.answering else {}
@@ -251,6 +273,10 @@ class SessionStatus:
         }
 
 
+def _rows(lines: Sequence[tuple[str, str]]) -> Sequence[str]:
+    return [f"  {name}: {text}" for name, text in lines]
+
+
 def _minutes(seconds: float) -> str:
     return f"{max(0, round(seconds / MINUTE))} min"
 
@@ -269,7 +295,9 @@ class SessionInspection:
     async def now(self, key: str) -> SessionNow:
         """Return what goes on in a session right now: a client that subscribes next misses nothing."""
         todos = (await self.context.contexts.session(key)).settings.todos
-        return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
+        beside_turns = await self.context.schedules.scheduler.others.questions_in(key)
+        questions = (*self.context.ports.questions.of(key), *beside_turns)
+        return replace(self.context.ports.bus.now(key), questions=questions, todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """Return a session's state; `details` comes from others, `actor` is the requester."""
@@ -312,7 +340,8 @@ class SessionInspection:
             mode=await self.context.choices.modes.choice_for(key),
             details=details,
             answering=line,
-            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *today, *_guard(session, is_admin)],
+            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *_guard(session, is_admin)],
+            today=today,
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.turn.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )

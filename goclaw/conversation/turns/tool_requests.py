@@ -127,6 +127,9 @@ class ForwardedServices(TurnServices):
     async def intend(self, step: str) -> None:
         await self._turn.intend(step)
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        self._services.check_delivery(delivery)
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         return await self._services.deliver(delivery)
 

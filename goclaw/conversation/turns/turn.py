@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
-from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.redact import Masking, mask_known, storable
 from goclaw.conversation.agent.context.model_messages import sound
 from goclaw.conversation.agent.context.window import context_entry
@@ -32,6 +32,7 @@ from goclaw.conversation.turns.answers import (
     may_be_too_long,
     may_continue,
 )
+from goclaw.conversation.turns.named_files import LINK
 from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.user_message import (
     USER,
@@ -206,6 +207,7 @@ class TurnRun:
             self._compress = self._services.compresses(step.value.spec)
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
         self._reminding = []
+        self._services.agent_run.session.turn.artifacts.extend(message.artifacts)
         self.withheld = message.withheld
         self.cut = is_cut(step.value)
         self.empty = step.value.empty
@@ -265,7 +267,8 @@ class TurnRun:
         if inbound.foreign:
             await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
-            await self._note("say", AssistantMessage(inbound.text), _NOTE)
+            files = await self._services.find_files(inbound.text)
+            await self._note("say", AssistantMessage(inbound.text, artifacts=files), _NOTE)
 
     async def add_instruction(self, name: str, text: str) -> None:
         """Add an instruction for the model after its last answer, as the step `name`."""
@@ -358,7 +361,10 @@ class TurnRun:
         calls = tuple(meant(call, actor) for call in message.calls)
         interim = self._services.interim if message.is_interim else None
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)
-        return replace(done, message=replace(message, calls=calls, deferred=deferred))
+        whole, files = self.spoken.begun + message.text, tuple[Artifact, ...]()
+        if LINK in whole and is_last(done):
+            files = await self._services.find_files(whole)
+        return replace(done, message=replace(message, calls=calls, deferred=deferred, artifacts=files))
 
     async def _ask(self, number: int, step: str) -> Finished:
         self._end_if_stopped_before()

@@ -1,6 +1,7 @@
 """The services that turns use, and the content of a request besides the conversation."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
@@ -51,6 +52,8 @@ from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.offering import Offering, Offerings, profile_of
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import Reminder
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 10
 """While one computes, others wait for threads that read the workspace. Measured with fifty chats: with 2 a busy loop
@@ -298,6 +301,11 @@ class TurnContext:
         return await format_mementos(workspace, actor.key, session.window.markers, own=is_own)
 
 
+ASK_AN_ADMIN = "I cannot answer at the moment. Please tell an admin."
+_ADMINS_MEND = frozenset((ModelErrorKind.AUTH, ModelErrorKind.NOT_FOUND))
+"""A key that is refused, an account without credit, a model or an address that is wrong."""
+
+
 @record
 class WindowShortage:
     """Says that a conversation cannot fit its model's window, with what uses the window and what helps."""
@@ -327,7 +335,15 @@ class WindowShortage:
         return ""
 
     async def in_words(self, error: GoclawError, session: Session, actor: Actor, kind: Kind) -> str:
-        """Return the text of an error; of a request that did not fit also what uses the window, and what helps."""
+        """Return the text of an error; of a request that did not fit also what uses the window, and what helps.
+
+        Where only an admin can help, others read that; the log has the rest.
+        """
+        if isinstance(error, ConfigError) or (isinstance(error, ModelError) and error.kind in _ADMINS_MEND):
+            access = self.context.ports.approvals.access
+            if not access.authorize(actor, "command.admin", "status").allowed:
+                log.warning("nobody but an admin can help: %s", error)
+                return ASK_AN_ADMIN
         if isinstance(error, ModelError) and error.kind is ModelErrorKind.OVERFLOW:
             with suppress(ConfigError, StateError):
                 found = await self._budget(session, actor, kind)

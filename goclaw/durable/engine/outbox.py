@@ -206,12 +206,16 @@ class Outbox:
             sending.cancel()
         return sending.result()
 
-    async def _send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
+    def check(self, delivery: Delivery) -> None:
+        """Raise DeliveryError where there is no such channel, or it cannot do what the delivery needs."""
         channel = self.channels.get(delivery.address.channel)
         if channel is None:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
         if missing := channel.capabilities.missing_for(delivery):
             raise DeliveryError(f"the channel {channel.name} cannot {missing}", permanent=True)
+
+    async def _send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
+        self.check(delivery)
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
         if not await self.promise(delivery, *others):
             await self._recall(delivery.id)

@@ -69,7 +69,11 @@ messages = _table(
     ),
     Column("hint", TEXT, doc="What came of a call, in one line for people."),
     Column("call_hint", TEXT, doc="Beside its result, what a call did, in one line for people."),
-    Column("artifacts", TEXT, doc="What a call kept for people: [[blob, mime, kind, name, size], …]."),
+    Column(
+        "artifacts",
+        TEXT,
+        doc="What a call or an answer has for people: [[blob, mime, kind, name, size], …], a message's text behind.",
+    ),
     Column("context", TEXT, nullable=False, server_default="", doc="Time, sender, channel: sent before a user's text."),
     Column("native_provider", NAME, doc="Whose native form `native` is."),
     Column("native_schema", Integer),

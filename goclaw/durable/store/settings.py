@@ -36,6 +36,7 @@ FACTS = {
     "schema_version": Locality.SHARED,
     "schema_writer": Locality.SHARED,
     "summary_health": Locality.DERIVED,
+    "telegram menu": Locality.SHARED,
     "telegram moved from": Locality.SHARED,
     "text_calls": Locality.SHARED,
     "token_scales": Locality.DERIVED,
@@ -48,10 +49,10 @@ FACTS = {
 """Every fact of the daemon, up to a ":" in its name; docs/shared-store.md says which process changes it.
 
 `alerts`, `invitations`, `pairing`, the tries of both, `owed deletions`, `text_calls`, `token_scales`, `served_models`,
-`audit head`, `forgotten`, `mcp questions`, `messages between people` and those of the web page have a row for each of
-their parts. `published` and `version` are changed by the process that has the duty, `holder` and `written` mean
-something to the process that wrote them last. `summary_health` is read at a start: of a model that all of them ask, the
-latest try of any says most.
+`audit head`, `forgotten`, `mcp questions`, `messages between people`, `telegram menu` and those of the web page have a
+row for each of their parts. `published` and `version` are changed by the process that has the duty, `holder` and
+`written` mean something to the process that wrote them last. `summary_health` is read at a start: of a model that all
+of them ask, the latest try of any says most.
 `text_calls` is set by `goclaw setup` and `goclaw model`, too.
 """
 
@@ -169,11 +170,13 @@ class Settings:
 
     @staticmethod
     def learning(name: str, value: Any) -> BoundStatement:
-        """Return the statement of `learn`, for a transaction that does more.
+        """Return the statement of `learn`, for a transaction that does more; None forgets the fact.
 
         Raises:
             TypeError: `FACTS` does not list the name.
         """
+        if value is None:
+            return _UNLEARN(named=_check_fact(name))
         return _LEARN(name=_check_fact(name), value=_json(value))
 
 

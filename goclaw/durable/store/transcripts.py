@@ -14,6 +14,8 @@ from sqlalchemy import and_, bindparam, func, insert, literal, null, or_, select
 
 from goclaw.common.core.events import MessageStored, SessionInfo, SessionPlace
 from goclaw.common.core.messages import (
+    SAID,
+    SAID_NAME,
     Artifact,
     AssistantMessage,
     Foreign,
@@ -233,6 +235,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
                 native_provider=native.provider if native else None,
                 native_schema=native.schema if native else None,
                 native=_json(native.content) if native else None,
+                artifacts=_of_artifacts(message.artifacts) if message.artifacts else None,
             )
             calls = [
                 _row(origin, "tool_use", name=call.name, call_id=call.id, input=_json(call.input))
@@ -241,7 +244,6 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
             return [answer, *calls]
         case ToolResult():
             images = [[image.blob, image.mime] for image in message.images]
-            artifacts = [[each.blob, each.mime, each.kind, each.name, each.size] for each in message.artifacts]
             return [
                 _row(
                     origin,
@@ -255,7 +257,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
                     material=_json(_of_result(message)) if message.foreign else None,
                     hint=message.hint or None,
                     call_hint=message.call_hint or None,
-                    artifacts=_json(artifacts) if artifacts else None,
+                    artifacts=_of_artifacts(message.artifacts) if message.artifacts else None,
                 )
             ]
 
@@ -309,7 +311,8 @@ def _message(row: Row) -> Message:
             native = None
             if row["native_provider"] is not None:
                 native = Native(row["native_provider"], row["native_schema"], orjson.loads(row["native"]))
-            return AssistantMessage(row["text"], (), native)
+            artifacts = artifacts_of(row["artifacts"]) if row["artifacts"] else ()
+            return AssistantMessage(row["text"], (), native, artifacts=artifacts)
         case "notice":
             return AssistantMessage(row["text"], notice=True)
         case _:
@@ -357,10 +360,19 @@ def _images(row: Row) -> tuple[Image, ...]:
     return tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
 
 
+def _of_artifacts(artifacts: Iterable[Artifact]) -> str:
+    """Return the column `artifacts`: an array of five for each, as former versions read it.
+
+    A message has its text where a file has its name.
+    """
+    return _json([[each.blob, each.mime, each.kind, each.text or each.name, each.size] for each in artifacts])
+
+
 def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
     """Rebuild a row's artifacts from its column `artifacts`."""
     return tuple(
-        Artifact(kind, blob, mime, name, size) for blob, mime, kind, name, size in orjson.loads(column or "[]")
+        Artifact(kind, blob, mime, SAID_NAME, size, name) if kind == SAID else Artifact(kind, blob, mime, name, size)
+        for blob, mime, kind, name, size in orjson.loads(column or "[]")
     )
 
 

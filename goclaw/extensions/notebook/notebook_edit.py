@@ -67,6 +67,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Edit a notebook", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     asks="{{ action }} a cell of {{ path or 'a notebook' }}",
+    does="edit notebooks",
     call_hint="{{ action | first | upper }}{{ action[1:] }} a cell of {{ path }}",
     result_hint="{{ path }}: cell {{ cell_number }} {{ action }}d, {{ cells }} cells",
     examples=(

@@ -141,7 +141,7 @@ def _tool(spec: ToolSpec) -> ToolEntry:
         input_schema=spec.schema,
         output_schema=dict(spec.result_schema) or None,
         read_only=spec.annotations.read_only,
-        destructive=spec.annotations.destructive,
+        destructive=spec.annotations.may_destroy,
         tags=tuple(sorted(spec.tags)),
     )
 

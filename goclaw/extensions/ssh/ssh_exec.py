@@ -23,6 +23,7 @@ from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_off
 from goclaw.tools.execution.sandbox.layout import environment
+from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -81,6 +82,7 @@ def _needs(config: Config) -> str:
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     """Return the host of the command; "always" holds for this command on the host as configured now."""
     host = _host(arguments.host, ctx)
+    Rules(blocked=ctx.config.tools.exec.blocked).judge(arguments.command)
     place = f"{host.user}@{host.host}:{host.port}"
     states = {}
     for name, path in (("known_hosts", host.known_hosts), ("identity_file", host.identity_file)):
@@ -107,6 +109,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     access=lambda arguments, ctx: ResourceUse(category="shell", orders=(f"ssh {arguments.host}",)),
     asks="run {{ command or 'this command' }} on {{ host }}",
+    does="run commands on other computers",
     call_hint="On {{ host }}: {{ command | truncate(100) }}",
     result_hint="Ran {{ args.command | truncate(70) }} on {{ host }}: exit code {{ exit_code }}",
     examples=(Example("How full its disk is", {"host": "web1", "command": "df -h /"}, "exit code: 0"),),
@@ -125,6 +128,7 @@ async def ssh_exec(
     timeout the connection is cut; what the command started there may go on.
     """
     settings = _host(host, ctx)
+    Rules(blocked=ctx.config.tools.exec.blocked).judge(command)  # `allowed` names programs of this machine
     argv = await asyncio.to_thread(_argv, settings, command, ctx.workspace.root)
     seconds = timeout or ctx.config.tools.exec.timeout
     shorten = shorten_line(command) if ctx.compress else None

@@ -57,6 +57,7 @@ from goclaw.durable.store.reading import TranscriptReader
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.intake.commands.base import COMMAND, Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.intake.own_status import own_lines
 from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
 from goclaw.tools.approval.sentences import fenced
 
@@ -209,14 +210,16 @@ class Gateway:
         return session
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        # Of all people who have the same roles one is asked for.
+        alike = {user.roles: Actor(user.key, LOCAL) for user in self.ports.schedules.users.all()}
+        people = [actor] if actor else [*alike.values()]
         own = [
             CommandInfo(command.name, command.summary)
             for command in self.known.values()
-            # The menu for all users does not list servers.
-            if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
+            if people and all(self._is_shown(each, command) for each in people)
         ]
         if actor is None:
-            return own
+            return [info for info in own if not info.name.startswith(MCP)]  # a menu for everybody lists no servers
         leading = self.ports.sessions.agents_for.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
@@ -285,13 +288,17 @@ class Gateway:
         return self.ports.access.authorize(actor, "command.admin", "status").allowed
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
+        is_admin, in_group = self.oversees(actor), self.ports.access.is_group(session)
         details = await self.ports.reports.details(session)
-        if not self.oversees(actor):
+        if not is_admin:
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
         status = await self._owners.status(session, details, actor)
+        own = None
+        if not is_admin:
+            own = await own_lines(self.ports, status, await self.now(session), actor, in_group=in_group)
         health = self.ports.sessions.compactor.health
-        return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
+        return status.numbers(health) | {"text": status.text(health, self.ports.clock, own, in_group=in_group)}
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return memory's entries, or its state.
@@ -374,7 +381,7 @@ class Gateway:
 
     def _is_shown(self, actor: Actor, command: Command) -> bool:
         is_theirs = not command.for_admins or self.ports.access.authorize(actor, "command.admin", command.name).allowed
-        return is_theirs and self._may(actor, command.name)
+        return is_theirs and self._may(actor, command.name) and command.serves(self.ports, actor)
 
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
         decision = self.ports.access.authorize(inbound.actor, "command.run", name)

@@ -99,7 +99,7 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
             foundation.storage.owned.feed,
         ),
         people=foundation.users.all,
-        declared=together(await asyncio.to_thread(declarations)),
+        declared=together([*await asyncio.to_thread(declarations), *foundation.parts.served]),
         published=[each.word for each in foundation.config.publications],
         external_runs=app.sessions.external_runs,
         facts=facts,

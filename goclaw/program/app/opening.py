@@ -151,6 +151,7 @@ async def _open_ground(
         alerts=AlertDesk(config.alerts, users, bus, settings, clock),
         routes=Routes(),
         process=ProcessFacts(vitals, counts, clock.awake_or_not(), DiskGauge(config, clock)),
+        parts=parts,
     )
 
 
@@ -162,7 +163,9 @@ async def _open_engine(
     outbox = await stack.enter_async_context(open_outbox(storage.database, channels, clock, ownership))
     settings = Settings(storage.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
-    hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
+    hooks = await stack.enter_async_context(
+        open_hooks(foundation.environment, foundation.alerts, foundation.parts.hooks)
+    )
     outage = _watch(foundation, channels)
     lanes = open_lanes(storage.journal, outbox, clock, outage.on_delay, storage.owned)
     engine = await stack.enter_async_context(lanes)
@@ -214,6 +217,7 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         begun,
         owned.processes,
         file_writer(foundation.config),
+        foundation.users,
     )
 
 

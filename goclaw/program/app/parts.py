@@ -67,6 +67,7 @@ from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
+from goclaw.tools.toolkit.parts import PackageParts
 from goclaw.tools.toolkit.sources import BUILT_IN
 from goclaw.tools.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 
@@ -350,6 +351,8 @@ class Foundation:
     routes: Routes
     """The routes of the HTTP listener besides its own pages."""
     process: ProcessFacts
+    parts: PackageParts
+    """What packages and one-file plugins declare."""
 
     @property
     def config(self) -> Config:

@@ -316,7 +316,7 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
         engine=app.engine,
         logins=logins,
         pairing=_pairing(app),
-        rights=partial(_rights, app),
+        rights=partial(describe_rights, app),
         tools=foundation.tools,
     )
     return Gateway(
@@ -348,15 +348,21 @@ def _pairing(app: App) -> Pairing:
     )
 
 
-def _rights(app: App, actor: Actor, session: str) -> str:
-    """Describe an actor's rights and workspace in a session, for /whoami."""
-    from goclaw.tools.toolkit.effective_rights import effective_rights  # no turn needs it
+def describe_rights(app: App, actor: Actor, session: str) -> str:
+    """Describe an actor's rights and workspace in a session, for /whoami; in a group without the budget."""
+    from goclaw.tools.toolkit.effective_rights import effective_rights, plain_lines  # no turn needs it
 
     foundation = app.foundation
+    access, tools = foundation.access, foundation.tools
     workspace = in_words(foundation.config, foundation.environment.workspaces.place(actor.key, session))
-    rights = effective_rights(app.foundation.tools.registry, foundation.access, actor, foundation.users.get(actor.key))
-    lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
-    return "\n".join(f"{name}: {text}" for name, text in lines)
+    rights = effective_rights(tools.registry, access, actor, foundation.users.get(actor.key))
+    if access.authorize(actor, "command.admin", "whoami").allowed:
+        said = rights.lines("this workspace")
+    else:
+        said = plain_lines(rights, tools.registry.offered_to(actor, planning=False), tools.sources.plugin)
+    lines = [("Role", access.role(actor)), ("Workspace", workspace), *said]
+    hidden = ("Daily budget",) if access.is_group(session) else ()
+    return "\n".join(f"{name}: {text}" for name, text in lines if name not in hidden)
 
 
 async def _prune(app: App, schedules: Schedules) -> None:

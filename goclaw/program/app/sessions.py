@@ -149,7 +149,7 @@ class SessionParts:
         )
         settings, audit = ports.store.settings, ports.environment.audit
         others = MessagesToOthers(
-            database, self.access, users, settings, quiet, ports.outbox.channels, engine.submit, clock, audit
+            database, self.access, users, settings, quiet, ports.outbox.channels, engine.submit, clock, audit, ports.bus
         )
         ports.questions.besides.append(others.answer)
         scheduler = Scheduler(rows, self.access, engine.submit, others, clock, heartbeat.prepare)

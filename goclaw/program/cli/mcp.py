@@ -167,7 +167,8 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
     # Nothing is lost by it: what speaks to us speaks to other servers by itself.
     mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
     alone = config.model_copy(update={"mcp": mcp, "tools": tools})
-    async with open_toolbox(alone, parts_of(loaded.packaged)) as box:
+    parts = parts_of(loaded.packaged)
+    async with open_toolbox(alone, parts) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         backend = McpBackend(
             environment=box.environment,
@@ -175,7 +176,7 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
             dispatcher=box.dispatcher,
             conversations=LocalConversations(config, box.environment.clock),
             people=box.users.all,
-            declared=together(declarations()),
+            declared=together([*declarations(), *parts.served]),
         )
         await serve_stdio(backend, actor)
 

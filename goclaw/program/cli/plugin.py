@@ -1,13 +1,11 @@
 """`goclaw plugin add|list|remove|update|restore`: packages with tools, agents, channels … of others (docs/plugins.md).
 
-`goclaw declare check` finds every fault of a one-file plugin, without a daemon. Packages are
-installed after GoClaw's own, and recorded in the state folder, so that a new GoClaw or Python brings them back. A
-running daemon keeps the plugins it started with until `goclaw restart`.
+Packages are installed after GoClaw's own, and recorded in the state folder, so that a new GoClaw or Python brings them
+back. A running daemon keeps the plugins it started with until `goclaw restart`.
 """
 
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -146,39 +144,3 @@ def _print_when(config: Config) -> None:
         print_message(f"{daemon_command('restart')} makes the running daemon use it")
     else:
         print_message("the next start of the daemon uses it")
-
-
-declare_app = command_group("Check a one-file plugin without a daemon.")
-
-
-@declare_app.callback()
-def group() -> None:
-    """Check a one-file plugin without a daemon."""
-
-
-@declare_app.command()
-def check(
-    context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A Python file with tools, toolsets, agents.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Execute files, and print every fault with its place: `garden.py:3:5: message`. Exit code 1 when there is one.
-
-    A statement that fails hides no other: of it, the calls inside are evaluated once more.
-    """
-    from goclaw.tools.toolkit.plugin_loading import check_file  # its library comes with the tools
-
-    config = load(context, packages=False).config
-    found = [(file, problem) for file in files for problem in check_file(file.expanduser().absolute(), config)]
-    if json:
-        listed = [
-            {"file": str(file), "line": each.line, "column": each.column, "message": each.message}
-            for file, each in found
-        ]
-        show(orjson.dumps(listed).decode())
-    for file, problem in () if json else found:
-        show(problem.format(shown_path(file)))
-    if found:
-        raise typer.Exit(FAILED)
-    if not json:
-        print_message(f"{len(files)} {'file' if len(files) == 1 else 'files'} checked, no faults")

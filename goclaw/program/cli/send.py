@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 
 from goclaw.clients.tui.client import Received, RemoteDaemon
 from goclaw.clients.tui.link import Ended, Link, PendingReplies, ReplyDeadline
-from goclaw.clients.tui.text import option_lines, text_of, title_of
+from goclaw.clients.tui.text import artifact_lines, option_lines, text_of, title_of
 from goclaw.common.auth.users import login_name
 from goclaw.common.config.packaged import Packaged
 from goclaw.common.config.schema import Config
@@ -28,7 +28,7 @@ from goclaw.common.core.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.common.core.messages import AssistantMessage
+from goclaw.common.core.messages import SAID, Artifact, AssistantMessage, UserMessage
 from goclaw.common.core.redact import printable
 from goclaw.common.core.wire import (
     Accepted,
@@ -125,8 +125,11 @@ class _Reporter:
             print(orjson.dumps({"name": frame.name, **frame.event}).decode(), flush=True)
         elif isinstance(event, QuestionAsked):
             self._print(event.question)
-        elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
-            self._print_text(event.message)
+        elif isinstance(event, MessageStored):
+            if isinstance(event.message, AssistantMessage):
+                self._print_text(event.message)
+            if not isinstance(event.message, UserMessage):
+                self._print_artifacts(event.message.artifacts)
         elif isinstance(event, Notice):
             print_message(event.text)
 
@@ -139,6 +142,17 @@ class _Reporter:
             self._begun, self._has_said = "", True
         elif message.calls and self._begun:
             self._begun = f"{self._begun.rstrip()}\n\n"  # as in chats (`turns.turn`)
+
+    def _print_artifacts(self, artifacts: Sequence[Artifact]) -> None:
+        """Print what the agent hands over: texts as its words, files on standard error."""
+        for each in artifacts:
+            if each.kind == SAID:
+                self.set_apart()
+                print(printable(each.text), flush=True)
+                self._has_said = True
+            elif each.is_file:
+                for line in artifact_lines(each):
+                    print_message(line)
 
     def report_wait(self, event: QuestionAsked) -> None:
         """Report that an earlier turn of the session waits for a person, and holds up ours."""

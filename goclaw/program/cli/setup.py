@@ -20,30 +20,29 @@ from goclaw.common.config.changing import with_value
 from goclaw.common.config.load import Loaded, load_config
 from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import ProviderSettings
-from goclaw.common.config.sources import LOCATION, SECRET_FILES
+from goclaw.common.config.sources import COMMON_VARIABLES, LOCATION, PREFIX, SECRET_FILES, key_path
 from goclaw.common.config.state import make_private, running_pid
 from goclaw.common.core.clock import RealClock
+from goclaw.common.core.container import is_gateway_container
 from goclaw.common.core.files import create_file, lies_inside, shown_path
 from goclaw.common.core.records import record
 from goclaw.common.net import open_client
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
-from goclaw.llm.open import key_variable
+from goclaw.llm.open import BEST_BY_PROVIDER, key_variable
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.inviting import invite
 from goclaw.program.cli.options import options
+from goclaw.program.cli.process import variables
 from goclaw.program.cli.rights import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.ops.call_styles import store_calls
 
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
-OLLAMA = ("providers", "ollama", "base_url")
 ROLES = ("roles",)
 HEAD = "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
-NAMES = {AGENT: "model", OLLAMA: "address"}
-"""Words for the value of a key, for people."""
 
 
 @record
@@ -140,11 +139,20 @@ def config_answers(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
     found: dict[tuple[str, ...], Any] = {}
     if answers.model:
         found[AGENT] = [answers.model.spec]
-    if answers.ollama:
-        found[OLLAMA] = answers.ollama
+    found |= addresses(answers)
     if roles := {each.preset.role: each.preset.settings for each in answers.people if each.preset.settings}:
         found[ROLES] = roles
     return found
+
+
+def addresses(answers: SetupAnswers) -> dict[tuple[str, ...], str]:
+    """Return the addresses of servers that belong in the configuration file, by key."""
+    found = {}
+    if answers.ollama:
+        found["ollama"] = answers.ollama
+    if answers.model and answers.model.base_url:
+        found[answers.model.provider] = answers.model.base_url
+    return {("providers", provider, "base_url"): url for provider, url in found.items()}
 
 
 def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[str]:
@@ -153,8 +161,9 @@ def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[
     wanted.pop(ROLES, None)  # people are taken only where the roles are there
     if wanted.get(AGENT) == list(loaded.config.models.agent):
         del wanted[AGENT]
-    if loaded.origin(OLLAMA).startswith(f"{shown_path(place.config)}:"):
-        wanted.pop(OLLAMA, None)  # it was found by that
+    for path, url in addresses(answers).items():
+        if loaded.config.providers.get(path[1], ProviderSettings()).base_url == url:
+            wanted.pop(path)
     return [line for path, value in wanted.items() for line in _addition(path, value, loaded, place)]
 
 
@@ -164,7 +173,7 @@ def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: SetupPat
     there = next((depth for depth in depths if loaded.origin(path[:depth]).startswith(f"{shown}:")), 0)
     *above, line = with_value("", ".".join(path), value).splitlines()
     if there == len(path):
-        name = NAMES[path]
+        name = "model" if path == AGENT else "address"
         return [f"{loaded.origin(path)} already has another {name}; to use the new one, put this line there:", line]
     if there:
         section = f"{'.'.join(path[:there])}:"
@@ -180,24 +189,47 @@ def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator
         answered.append(key_of(answers.model))
     if answers.bot and answers.bot.token:
         answered.append(TOKEN)
-    if answers.ollama and after.config.providers.get("ollama", ProviderSettings()).base_url != answers.ollama:
-        answered.append(OLLAMA)
+    for path, url in addresses(answers).items():
+        if after.config.providers.get(path[1], ProviderSettings()).base_url != url:
+            answered.append(path)
     for path in answered:
         origin = after.origin(path)
         secret = shown_path(place.secrets / secret_name(path))
         ours = (secret, f"{shown_path(place.config)}:", "default", "command line")
         if not origin.startswith(ours):
             yield f"{origin} also sets {'.'.join(path)} and overrides your answer"
-    if answers.model and not answers.model.key:
-        provider, path = answers.model.provider, key_of(answers.model)
-        variable = key_variable(provider)
-        if variable and os.environ.get(variable) and after.origin(path) == "default":
+    for path, name in shell_secrets(answers, after).items():
+        if path not in answered:
             secret = shown_path(place.secrets / secret_name(path))
-            yield f"the key is in {variable} of this shell; a service does not have it: put it into {secret}"
-    if answers.bot and after.config.telegram.enabled is False:
+            yield f"a service does not have {name} of this shell: put its value into {secret}"
+    if answers.bot:
+        yield from _bot_caveats(place, after)
+
+
+def _bot_caveats(place: SetupPaths, after: Loaded) -> Iterator[str]:
+    if after.config.telegram.enabled is False:
         yield f"telegram.enabled is false ({after.origin(('telegram', 'enabled'))}), so Telegram stays off"
-    if answers.bot and not any(user.key.startswith("telegram:") for user in Users.read(place.users).all()):
+    if not any(user.key.startswith("telegram:") for user in Users.read(place.users).all()):
         yield "the bot answers nobody until you list somebody: `goclaw users add telegram:<numeric id> --role admin`"
+
+
+def shell_secrets(answers: SetupAnswers, after: Loaded) -> Mapping[tuple[str, ...], str]:
+    """Return the keys in use that are in a variable of this shell only: the variable's name, by the key's path."""
+    if is_gateway_container():
+        return {}  # its variables are those of the daemon
+    specs = [answers.model.spec] if answers.model else after.config.models.agent
+    providers = dict.fromkeys(spec.partition(":")[0] for spec in specs) or BEST_BY_PROVIDER
+    keys: dict[tuple[str, ...], str | None] = {
+        ("providers", name, "api_key"): key_variable(name) for name in providers
+    } | {TOKEN: None}
+    found: dict[tuple[str, ...], str] = {}
+    for name in variables(after, os.environ):
+        sets = COMMON_VARIABLES.get(name) or key_path(name.removeprefix(PREFIX))
+        for path, usual in keys.items():
+            is_set = any(path in source.places for source in after.sources)
+            if sets == path or (name == usual and not is_set):
+                found[path] = name
+    return found
 
 
 @contextmanager

@@ -131,6 +131,8 @@ class ModelChoice:
     """A new key; empty when none is needed, or the known one did."""
     calls: CallStyle = field(default=CallStyle.UNTRIED, compare=False)
     """How the model called a tool."""
+    base_url: str = ""
+    """The address of its server; empty: where the provider is looked for anyway."""
 
     @property
     def provider(self) -> str:

@@ -41,6 +41,7 @@ from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
 from goclaw.llm.served import CallStyle, style_words
 from goclaw.program.cli.rights import Wanted, plan_people, table
 from goclaw.program.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
+from goclaw.program.cli.setup_server import BEGINNINGS, choose_served_model, with_choice
 from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.providers import prepare
 from goclaw.program.ops.doctor.tools import open_tools
@@ -64,30 +65,35 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     now = scene.loaded.config.models.agent
     skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
     numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
+    other = str(len(numbered) + 1)
+    scene.dialogue.print(f"   {other}  another server with OpenAI's protocol (LM Studio, vLLM …): its address")
     while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
         try:
-            choice = await _ensure_key(scene, numbered.get(typed, typed))
-            if choice:
+            if typed == other or typed.startswith(BEGINNINGS):
+                choice = await choose_served_model(scene, found.servers, "" if typed == other else typed)
+            else:
+                spec = numbered.get(typed, typed)
+                choice = ModelChoice(spec, await _ask_key(scene, spec))
+            if choice and (choice := await _ensure_key(scene, choice)):
                 return choice
         except GoclawError as error:
             scene.dialogue.print(f"   ✗ {error}")
     return None
 
 
-async def _ensure_key(scene: Scene, spec: str) -> ModelChoice | None:
-    """Return `spec` with a key that works, asked for again while it is wrong; None when the person gives up."""
-    choice = ModelChoice(spec, await _ask_key(scene, spec))
+async def _ensure_key(scene: Scene, choice: ModelChoice) -> ModelChoice | None:
+    """Return the choice with a key that works, asked for again while it is wrong; None when the person gives up."""
     while True:
         try:
             return await _try(scene, choice)
         except ModelError as error:
-            if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
+            if error.kind is not ModelErrorKind.AUTH:
                 raise
             scene.dialogue.print(f"   ✗ {error}")
             key = await ask_secret(scene.dialogue, "   Another key (hidden) [Enter: another model]:")
             if not key:
                 return None
-            choice = ModelChoice(spec, key)
+            choice = replace(choice, key=key)
 
 
 async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) -> str:
@@ -156,7 +162,7 @@ async def find_ollama(scene: Scene) -> str:
 async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
     """Ask the model for one tool call and print its action. Raises GoclawError when no answer comes."""
     scene.dialogue.print(f"   Asking {choice.spec} …")
-    config = with_key(scene.loaded.config, choice)
+    config = with_choice(scene.loaded.config, choice)
     model = open_model(choice.spec, config, trial_ports(scene.http, scene.clock))
     found = await prepare(config, model, (await open_tools(scene.loaded)).usable)
     trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
@@ -168,15 +174,6 @@ async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
     if not found.fits:
         scene.dialogue.print("\n".join(f"   {line}" for line in f"! {found.explain()}".splitlines()))
     return replace(choice, calls=trial.calls)
-
-
-def with_key(config: Config, choice: ModelChoice) -> Config:
-    """Return the configuration as it will be with the choice's key."""
-    if not choice.key:
-        return config
-    settings = config.providers.get(choice.provider, ProviderSettings())
-    settings = settings.model_copy(update={"api_key": SecretStr(choice.key)})
-    return config.model_copy(update={"providers": {**config.providers, choice.provider: settings}})
 
 
 CODE_DIGITS = 8

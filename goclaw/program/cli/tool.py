@@ -9,13 +9,14 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import orjson
 import typer
 
 from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users, login_name, open_users
 from goclaw.common.config.keys import closest
 from goclaw.common.config.load import Loaded
@@ -51,6 +52,9 @@ from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import TurnServices
 from goclaw.tools.toolkit.sources import BUILT_IN, SETTLED_SECONDS, Sources, open_sources
 from goclaw.tools.toolkit.tool_docs import ListedTool, ToolListing, details, in_brackets, tools_page
+
+TURN = "cli"
+"""The turn of a call in the audit log."""
 
 app = command_group("List, describe and run tools.")
 
@@ -135,7 +139,7 @@ async def _run_one(loaded: Loaded, name: str, given: str, user: str | None, *, a
         arguments: Any = orjson.loads(given)
     except orjson.JSONDecodeError as error:
         return ToolResult("", name, error_text(f"input is not JSON: {error}"), is_error=True)
-    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve, user=user) as box:
         return await box.run(name, arguments, user)
 
 
@@ -145,7 +149,7 @@ async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None
     An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
     characters that some readers take for the end of a line.
     """
-    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve, user=user) as box:
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             answer = orjson.loads(await _answer(box, line, user))
             sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -153,22 +157,24 @@ async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None
 
 
 class CommandLineServices(TurnServices):
-    """The services of a call on the command line."""
+    """The services of a call for `user` on the command line; its owner may say yes to it beforehand."""
 
     place = "on the command line"
 
-
-class OwnerServices(CommandLineServices):
-    """The services of a call by the owner of the state folder, who may have agreed beforehand."""
-
-    def __init__(self, owner: Actor, *, agreed: bool) -> None:
-        self._owner = owner
-        self._agreed = agreed
+    def __init__(self, box: "Toolbox", user: str | None) -> None:
+        self._box = box
+        self._user = user
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
-        if not self._agreed:
+        box, owner, tool = self._box, _actor(None), wanted.call.name
+        may_decide = self._user is None or box.access.authorize(owner, "question.answer", self._user).allowed
+        if self._user != box.user or not may_decide:
+            return await super().approve(wanted)
+        if not box.approve:
             raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
-        return Approval(wanted.digest, by=self._owner)
+        entry = AuditEntry("tool.approval", tool, owner, _actor(self._user).key, rule="goclaw tool run --approve")
+        box.environment.audit(replace(entry, result="allow", turn=TURN, tags=box.access.tags(tool)))
+        return Approval(wanted.digest, by=owner)
 
 
 @dataclass(slots=True)
@@ -181,6 +187,8 @@ class Toolbox:
     users: Users
     environment: Environment
     approve: bool
+    user: str | None
+    """The user of the command line; no other call is approved by its owner."""
     _calls: int = 0
 
     def tools(self, user: str | None) -> list[ListedTool]:
@@ -199,8 +207,8 @@ class Toolbox:
             actor=actor,
             session=actor.key,
             address=Address(LOCAL, actor.key),
-            services=OwnerServices(actor, agreed=self.approve) if actor.owner else CommandLineServices(),
-            turn="cli",
+            services=CommandLineServices(self, user),
+            turn=TURN,
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
 
@@ -212,20 +220,23 @@ def _actor(user: str | None) -> Actor:
 
 
 @asynccontextmanager
-async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+async def open_toolbox(
+    config: Config, parts: PackageParts, *, approve: bool = False, user: str | None = None
+) -> AsyncIterator[Toolbox]:
     """Open the tools until the block ends.
 
     Args:
         config: the configuration, with what packages declare.
         parts: their declarations.
-        approve: the owner says yes beforehand to questions of their calls.
+        approve: the owner says yes beforehand to questions about the calls of `user`.
+        user: the user of the command line; None: the owner.
     """
     clock = RealClock()
     async with (
         open_users(config.users_path, clock) as users,
         open_environment(config, users, clock) as environment,
         open_sources(config, clock, parts) as sources,
-        open_hooks(environment) as hooks,
+        open_hooks(environment, files=parts.hooks) as hooks,
     ):
         if listens(config) and config.memory.enabled:
             environment.memory = DaemonMemory(environment.memory, config)
@@ -233,7 +244,7 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
         await sources.settled(SETTLED_SECONDS)
         access = Access(users, config)
         dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
-        yield Toolbox(dispatcher, sources, access, users, environment, approve)
+        yield Toolbox(dispatcher, sources, access, users, environment, approve, user)
 
 
 async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:

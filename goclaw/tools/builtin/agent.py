@@ -55,6 +55,7 @@ class AgentResult(Result):
     annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
     access=lambda arguments, ctx: ResourceUse(),
     asks="start another agent",
+    does="start other agents",
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
     result_hint="{{ args.description or kind }}: {{ task ~ ' started' if task else requests ~ ' requests, ' ~ "
     "tokens ~ ' tokens' }}{{branch and ', '~branch}}",

@@ -56,6 +56,7 @@ class Answers(Result):
     title="Question to the user",
     tags=("conversation",),
     access=lambda arguments, ctx: ResourceUse(orders=("the user's answers",)),
+    does="ask questions",
     call_hint="Asking: {{ questions[0].question | truncate(120) }}",
     result_hint=(
         "{{ args.questions[0].question | truncate(60) }} {{ answers[0].answer or 'no answer' }}{{ ' …' if "

@@ -89,7 +89,7 @@ async def start_task(
     """
     most = ctx.config.tools.tasks.minutes * 60
     if seconds is not None and seconds > most:
-        raise InvalidInput(f'field "timeout": expected at most {most:g} (tools.tasks.minutes), got {seconds:g}')
+        raise InvalidInput(f'field "timeout": expected at most {most:g}, got {seconds:g}')
     variables = {**environment(ctx.config.tools.exec), **(env or {})}
     work = TaskWork(
         owner=owner_of(ctx),
@@ -137,6 +137,7 @@ class TaskOutput(TaskResult):
     tags=("shell",),
     own_timeout=True,
     access=lambda arguments, ctx: ResourceUse(),
+    does="watch background tasks",
     call_hint="{% if block %}Waiting for{% else %}Looking at{% endif %} {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
     examples=(
@@ -189,6 +190,7 @@ class TaskInput(Result):
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
     asks="type something into {{ task_id }}",
+    does="control background tasks",
     call_hint="Writing to {{ task_id }}: {{ text | truncate(60) }}",
     result_hint="Sent {{ size }} bytes to {{ task }}",
     examples=(
@@ -233,6 +235,7 @@ class TaskList(BoundedResult):
     foreign=False,
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(),
+    does="watch background tasks",
     call_hint="Listing background tasks",
     result_hint="Listed {{ total }} background tasks",
     examples=(Example("All tasks", {}, "no background tasks in this conversation"),),
@@ -268,6 +271,7 @@ class StoppedTask(TaskResult):
     tags=("shell",),
     access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
     asks="stop {{ task_id }}",
+    does="control background tasks",
     call_hint="Stopping {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
     examples=(Example("End a task", {"task_id": "task-0a1b2c3d"}, "task-0a1b2c3d stopped"),),

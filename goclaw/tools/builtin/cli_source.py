@@ -77,6 +77,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         grounds=grounds,
         access=lambda arguments, ctx: ResourceUse(category="shell"),
         asks=f"run `{name}`",
+        does=f"run {name}",
         call_hint=f"{name} {{{{ args }}}}",
         result_hint=f"{name}{{{{ ' ' ~ args.args if args.args }}}}: exit code {{{{ code }}}}",
     )(run)

@@ -25,12 +25,11 @@ from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import OFF, Grounds
 from goclaw.tools.builtin.text import as_code
 from goclaw.tools.execution.sandbox.base import Grammar, Part, Unclear
+from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.execution.sandbox.shell_grammar import INTERPRETERS
 from goclaw.tools.toolkit.base import CallRisk, ToolContext
 
 HASHED = "sha256:"
-SHOWN = 16
-"""Characters of a hash that are shown."""
 MAX_SHOWN = 20
 MAX_LABEL = 300
 ROUNDABOUT = (
@@ -70,16 +69,15 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     """Return the grounds of a line of shell that runs in `folder`.
 
     Raises:
-        ToolError: no such folder, or the line names too many files to check.
+        ToolError: no such folder, too many files to check, or a command that may not run, about which nobody is asked.
     """
+    Rules(ctx.config.tools.exec.allowed, ctx.config.tools.exec.blocked).judge(line)
     place = await ctx.workspace.folder(folder)
     try:
         states = await _states(line, folder, ctx.workspace)
     except TooManyPaths:
         raise ToolError("the command is too long to approve; write it into a script and run that") from None
-    files = [
-        f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
-    ]
+    files = [f"- {as_code(path)}" for path, state in states.items() if _is_file(state)]
     more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
     listed = "\n".join(["You approve these files as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
     parts = await _patterns_of(line, folder, ctx.workspace)

@@ -70,6 +70,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Edit a file", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     asks="change {{ path or 'a file' }}",
+    does="write files",
     call_hint="Editing {{ path }}",
     result_hint="Edited {{ path }}{{ how }}{% if change %}: {{ change }}{% endif %}",
     artifacts={DIFF: Difference},
@@ -177,6 +178,7 @@ async def _grounds_of_all(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Edit files", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: ResourceUse(writes=_paths(arguments)),
     asks="change {{ path or 'several files' }}",
+    does="write files",
     call_hint="Making {{ edits | count }} edits{{ ' in ' ~ path if path else '' }}",
     result_hint="Made {{ edits }} edits in {{ paths | join(', ') }}",
     examples=(

@@ -86,6 +86,7 @@ class ExecResult(Result):
     denied=_NOT_RUN,
     access=lambda arguments, ctx: ResourceUse(category="shell"),
     asks="run {{ command or 'this command' }}{% if working_dir %} in {{ working_dir }}{% endif %}",
+    does="run commands",
     call_hint="{% if run_in_background %}Starting{% else %}Running{% endif %} {{ command | truncate(100) }}",
     result_hint=(
         "{{ 'Started' if task else 'Ran' }} {{ args.command | truncate(80) }}: {{ task or 'exit code ' ~ exit_code }}"
@@ -169,6 +170,7 @@ async def _bg_exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(category="shell"),
     asks="run {{ command or 'this command' }}{% if working_dir %} in {{ working_dir }}{% endif %}",
+    does="run commands",
     call_hint="Starting {{ command | truncate(40) }} {{ args | join(' ') | truncate(60) }}",
     result_hint="Started {{ args.command | truncate(40) }} {{ args.args | join(' ') | truncate(50) }} as {{ task }}",
     examples=(Example("A program that reads its input", {"command": "sort", "stdin": "b\na\n"}, "in the background"),),

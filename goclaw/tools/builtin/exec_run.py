@@ -9,7 +9,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -225,11 +225,9 @@ def shorten_line(line: str) -> Shorten:
     """Return the compression for a line of shell; none where it is unclear which command's output it shows."""
 
     def shortened(text: str, code: int) -> Short | None:
-        try:
-            words = load(catalog.GRAMMARS["bash"], Grammar).shown_by(line)
-        except Unclear:
-            return None
-        return shorten(text, words, code)
+        with suppress(Unclear):
+            return shorten(text, load(catalog.GRAMMARS["bash"], Grammar).shown_by(line), code)
+        return None
 
     return shortened
 

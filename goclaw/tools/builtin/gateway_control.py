@@ -68,6 +68,7 @@ async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=("settings",)),
     asks="change the setting {{ setting or 'below' }}{% if value is string %} to {{ value or 'this' }}{% endif %}",
+    does="change settings",
     call_hint="Settings{% if setting %}: {{ setting }}{% endif %}{% if value is not none %} = {{ value }}{% endif %}",
     result_hint="{{ 'Changed' if changed else 'Read' }} {{ setting or 'all settings' }}",
     examples=(
@@ -160,6 +161,7 @@ def _command_sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     access=lambda arguments, ctx: ResourceUse(orders=("commands",)),
     asks="give the command {{ command or 'below' }}",
+    does="use slash commands",
     call_hint="Giving the command {{ command | truncate(100) }}",
     result_hint="{{ args.command | truncate(40) }}: {{ answer | truncate(90) }}",
     examples=(Example("Whom the gateway takes the person for", {"command": "/whoami"}, "You are "),),

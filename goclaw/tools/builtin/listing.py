@@ -74,6 +74,7 @@ def globs(text: str, field: str) -> list[Pattern]:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="look for files named {{ pattern or 'like this' }}",
+    does="read files",
     call_hint="Looking for {{ pattern }}",
     result_hint="{{ returned }} files match {{ pattern }}",
     examples=(
@@ -149,6 +150,7 @@ class ListResult(BoundedResult):
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="list the files in {{ path or 'a folder' }}",
+    does="read files",
     call_hint="Listing {{ path }}",
     result_hint="{{ total }} entries in {{ path }}",
     examples=(Example("The workspace", {}, "src/\na.txt  4 bytes", {"a.txt": "one\n", "src/b.txt": "two\n"}),),

@@ -85,6 +85,7 @@ def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | Non
         annotations=hints,
         call_hint=f"{definition.name} of {offered.server}",
         asks=f"use `{definition.name}` of `{offered.server}`",
+        does=f"use tools of {offered.server}",
         confirm=confirm,
         result_schema=definition.output_schema or {},
     )
@@ -172,6 +173,7 @@ _reads = partial(
     side_effect=SideEffect.NETWORK,
     risk=Risk.LOW,
     tags=("mcp", "network"),
+    does="use resources of servers",
     annotations=Annotations(read_only=True, destructive=False, idempotent=True, open_world=True),
     own_timeout=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),

@@ -89,6 +89,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     foreign=True,
     access=_access,
     asks="{{ action }} the note {{ name or 'below' }}",
+    does="keep notes",
     call_hint="Mementos: {{ action }}{% if name %} {{ name | truncate(80) | quote }}{% endif %}",
     result_hint="{% if action == 'list' %}{{ mementos | count }} mementos{% else %}{{ action }}: {{ name }}{% endif %}",
     examples=(

@@ -70,6 +70,7 @@ def needs_search(config: Config) -> str:
     tags=("memory", "read"),
     access=memory_access,
     asks="look into memory for {{ query or 'this' }}",
+    does="recall notes",
     call_hint="Looking into memory for {{ query | truncate(90) | quote }}",
     result_hint="Memory: {{ hits | count }} passage(s) for {{ args.query | truncate(80) | quote }}",
     examples=(
@@ -143,6 +144,7 @@ class MemoryFiles(Result):
     title="Memory files",
     tags=("memory", "read"),
     access=memory_access,
+    does="recall notes",
     call_hint="Listing memory files",
     result_hint="Listed {{ files | count }} memory file(s)",
     examples=(Example("List them", {}, output="1 memory file\nMEMORY.md", files={"MEMORY.md": "Anna likes tea.\n"}),),
@@ -204,6 +206,7 @@ class Passage(BoundedResult):
     bounded=True,
     access=memory_access,
     asks="read {{ path or 'a note' }}",
+    does="recall notes",
     call_hint="Reading {{ path | truncate(100) }}",
     result_hint="Read {{ returned }} of {{ total }} lines of {{ args.path | truncate(80) }}",
     examples=(

@@ -102,6 +102,7 @@ class RememberedValue(Result):
     tags=("memory", "read"),
     access=reads_values,
     asks="look up {{ key or 'this' }}",
+    does="recall notes",
     call_hint="Recalling {{ key | truncate(90) | quote }}",
     result_hint=(
         "{{ args.key | truncate(80) | quote }}: {{ 'nothing' if value is none else value | count ~ ' characters' }}"
@@ -154,6 +155,7 @@ class KeptValue(Result):
     foreign=False,
     access=writes_values,
     asks="remember {{ key or 'this' }}",
+    does="keep notes",
     call_hint="Remembering {{ key | truncate(90) | quote }}",
     result_hint="{{ 'Replaced' if replaced else 'Kept' }} {{ key | truncate(90) | quote }}",
     examples=(Example("What somebody likes", {"key": "favourite tea", "value": "Assam"}, "kept 'favourite tea'"),),
@@ -194,6 +196,7 @@ class DeletedValue(Result):
     foreign=False,
     access=writes_values,
     asks="forget {{ key or 'this' }}",
+    does="forget notes",
     call_hint="Forgetting {{ key | truncate(90) | quote }}",
     result_hint="{{ 'Deleted' if deleted else 'Nothing was kept under' }} {{ args.key | truncate(80) | quote }}",
     examples=(

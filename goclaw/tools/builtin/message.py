@@ -1,6 +1,5 @@
 """The `message` tool: the agent writes to a chat by itself, besides the answer that every turn has."""
 
-import mimetypes
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -9,10 +8,12 @@ from unicodedata import category
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from goclaw.common.core.events import LOCAL, Address, Delivery
+from goclaw.common.core.messages import SENT
 from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import ToolError
 from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.approval.requests import Grounds
+from goclaw.tools.toolkit.attached_files import store_file
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -23,8 +24,6 @@ MAX_TEXT = 100_000
 """Characters of a message: far more than a person reads in a chat."""
 MAX_NAME = 200
 """Characters of an id, a channel's name, an emoji."""
-MAX_FILE = 20 << 20
-"""Bytes of a file that is sent: as many as can be received."""
 
 
 def _required_for(*actions: Action, unless: str = "") -> Callable[[str, ValidationInfo], str]:
@@ -63,11 +62,13 @@ def _destination(ctx: ToolContext, action: Action, channel: str, chat_id: str) -
     """
     own = ctx.address
     channel = channel or own.channel
-    if channel == LOCAL:
+    is_own = channel == own.channel and chat_id in ("", own.chat)
+    if channel == LOCAL and not (is_own and action == "send"):
         raise ToolError(
-            f"there is no chat to {_IN_A_CHAT[action]}: this conversation is in a terminal; name channel and chat_id"
+            f"there is no chat to {_IN_A_CHAT[action]}: this conversation is in a terminal, on the page or of a "
+            "program; name channel and chat_id"
         )
-    if channel == own.channel and chat_id in ("", own.chat):
+    if is_own:
         return own
     if not chat_id:
         raise ToolError(f'field "chat_id": required for channel {channel}, which is not this conversation\'s')
@@ -82,9 +83,12 @@ _Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_on_one_line)]
 
 
 def _risk(arguments: Any, ctx: ToolContext) -> Risk:
-    # A chat that may not be written to at all fails here, before approval is requested.
+    # A chat that may not or cannot be written to at all fails here, before approval is requested.
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
-    return Risk.LOW if address == ctx.address else Risk.HIGH
+    if address == ctx.address:
+        return Risk.LOW
+    ctx.check_delivery(Delivery("", address, action=arguments.action, media=arguments.media_path or None))
+    return Risk.HIGH
 
 
 _KINDS = {"send": "messages", "react": "reactions", "edit": "changes", "delete": "removals"}
@@ -130,7 +134,7 @@ class Done(Result):
                     "a yes within 24 hours it is sent, else the person is told. Do not send it again"
                 )
             case "send":
-                sent = f"sent to {self.channel}:{self.chat}"
+                sent = f"sent to {self.channel}:{self.chat}" if self.channel != LOCAL else "shown in this conversation"
                 return f"{sent}, message id {self.message_id}" if self.message_id else sent
             case "react":
                 return f"reacted with {self.emoji} to message {self.message_id}"
@@ -156,9 +160,10 @@ class Done(Result):
         "{{ action ~ {'send':' this to','react':' in'}.get(action,' a message in') }} "
         "{{ chat_id or 'this chat' }}{{ channel and ' on ' ~ channel }}"
     ),
+    does="send messages",
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
-    result_hint="{% if action == 'send' %}{{ 'waits for a yes from' if held else 'sent to' }} "
-    "{{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",
+    result_hint="{% if action != 'send' %}{{ action }}: done{% elif channel == 'local' %}shown here{% else %}"
+    "{{ 'waits for a yes from' if held else 'sent to' }} {{ channel }}:{{ chat }}{% endif %}",
     examples=(
         Example("Write besides the answer", {"action": "send", "text": "The report is **ready**."}, output="sent to "),
         Example(
@@ -209,23 +214,22 @@ async def message(
 ) -> Done:
     """Send a message to a chat by yourself, or react to, edit or delete a message there.
 
-    Your answer to the user reaches this conversation anyway: use this for a message besides it, a file, a reaction, or
-    another chat.
+    Your answer to the user reaches this conversation anyway, with the workspace files that it links to: use this for a
+    message besides it, a file, a reaction, or another chat.
     """
     address = _destination(ctx, action, channel, chat_id)
-    media = await _store(ctx, media_path) if media_path else None
-    receipt = await ctx.deliver(
-        Delivery(
-            id=f"{ctx.turn}:{ctx.step}",
-            address=address,
-            text=text,
-            action=action,
-            message_id=message_id or None,
-            emoji=emoji or None,
-            media=media,
-            media_name=PurePosixPath(media_path).name,
-        )
+    file = await store_file(ctx.workspace, ctx.blobs, media_path, SENT) if media_path else None
+    delivery = Delivery(
+        id=f"{ctx.turn}:{ctx.step}",
+        address=address,
+        text=text,
+        action=action,
+        message_id=message_id or None,
+        emoji=emoji or None,
+        media=file.blob if file else None,
+        media_name=PurePosixPath(media_path).name,
     )
+    receipt = await ctx.deliver(delivery, file)
     return Done(
         action=action,
         channel=address.channel,
@@ -234,19 +238,3 @@ async def message(
         emoji=emoji if action == "react" else "",
         held=receipt.held,
     )
-
-
-async def _store(ctx: ToolContext, path: str) -> str:
-    """Return the blob key of a file of the workspace.
-
-    Raises:
-        ToolError: there is no such file, or it cannot be sent.
-    """
-    size = (await ctx.workspace.stat(path)).size
-    if size > MAX_FILE:
-        raise ToolError(f"file too large: {path} has {size / (1 << 20):.1f} MB, at most {MAX_FILE >> 20} can be sent")
-    content = await ctx.workspace.read_bytes(path, MAX_FILE)
-    if not content:
-        raise ToolError(f"file is empty: {path}")
-    mime = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return await ctx.blobs.put(content, mime)

@@ -38,6 +38,7 @@ class KeptTodos(Result):
     title="To-do list",
     tags=("conversation",),
     access=lambda arguments, ctx: ResourceUse(orders=("todos",)),  # the last list counts
+    does="keep to-do lists",
     call_hint="Noting what is to be done: {{ todos | count }}",
     result_hint="To-do list: {{ done }} of {{ total }} done",
     examples=(
@@ -93,6 +94,7 @@ class PlanResult(Result):
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     access=lambda arguments, ctx: ResourceUse(alone=True),  # calls after it were written before the approval
+    does="propose plans",
     call_hint="Asking for approval of the plan",
     result_hint=(
         "{% if approved %}Plan approved{% elif was_planning %}Plan not approved{% else %}No plan mode{% endif %}"

@@ -101,6 +101,7 @@ class _OpenDocument:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="read {{ path or 'a file' }}",
+    does="read files",
     call_hint="Reading {{ path }}",
     result_hint="Read {{ path }}{% if kind == 'text' %}, {{ returned }}{% if total %} of {{ total }}{% endif %} lines"
     "{% endif %}",
@@ -139,7 +140,7 @@ async def read(
     found = await _nearest(ctx, path, window, Selection(pages, sheet, member, window.max_bytes))
     if max_bytes is None or max_bytes <= most:
         return found
-    bound = f"[max_bytes is at most {most} (tools.read.max_bytes)]"
+    bound = f"[max_bytes is at most {most}]"
     return found.model_copy(update={"note": "\n".join(filter(None, (found.note, bound)))})
 
 
@@ -262,8 +263,8 @@ def _of_file(
     if opened.stat.size > largest and (is_notebook or is_wide(sample)):
         what = "a notebook" if is_notebook else "a text in UTF-16"
         raise ToolError(
-            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} of {what} "
-            "(tools.read.max_file_mb); search or cut it with exec"
+            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} of "
+            f"{what}; search or cut it with exec"
         )
     if is_notebook:
         return _Notebook(opened.file.read(opened.stat.size))

@@ -450,7 +450,7 @@ def _text_descriptor(path: str, opened: Opened, largest: int) -> int | None:
     if is_wide(sample):
         raise ToolError(
             f"file too large: {path} has {opened.stat.size:,} bytes, search takes at most {largest:,} of a text in "
-            "UTF-16 (tools.search.max_file_mb); convert it with exec"
+            "UTF-16; convert it with exec"
         )
     if b"\0" in sample:
         return None

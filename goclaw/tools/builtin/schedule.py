@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from goclaw.common.core.events import Address, Delivery
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, tool
@@ -34,6 +35,9 @@ class Scheduled(Result):
 
 
 def _risk(arguments: Any, ctx: ToolContext) -> Risk:
+    channel, _, chat = arguments.to.partition(":")
+    if chat:  # where no message can go, none is asked about
+        ctx.check_delivery(Delivery("", Address(channel, chat)))
     if arguments.to:
         return Risk.HIGH  # as a message to another chat is
     acts_later = arguments.task or arguments.action in ("run", "resume")
@@ -60,6 +64,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=("schedules",)),
     asks="{{ action }} a {% if task %}task for later{% else %}reminder{% endif %}{% if name %}, {{ name }}{% endif %}",
+    does="set reminders",
     call_hint="Schedules: {{ action }}{% if name %} {{ name }}{% endif %}",
     result_hint="{{ answer | truncate(120) }}",
     examples=(

@@ -123,6 +123,7 @@ def _shown_file(file: FoundFile) -> Iterator[str]:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="search files for {{ pattern or 'this' }}",
+    does="read files",
     call_hint="Searching for {{ pattern }}",
     result_hint="{{ returned }} lines in {{ files | count }} files match {{ pattern }}",
     examples=(

@@ -72,6 +72,7 @@ class CreatedTeam(Result):
     annotations=Annotations("Make a team", read_only=False, destructive=False, idempotent=False, open_world=True),
     access=lambda arguments, ctx: ResourceUse(orders=("team",)),
     asks="start a team of agents",
+    does="lead teams of agents",
     call_hint="Making the team {{ name }}",
     result_hint="the team {{ team }} is at work",
     examples=(
@@ -155,6 +156,7 @@ class SentMessage(Result):
     tags=("agents",),
     annotations=Annotations("Write to a team", read_only=False, destructive=False, idempotent=False, open_world=False),
     access=lambda arguments, ctx: ResourceUse(orders=("team",)),
+    does="lead teams of agents",
     call_hint="{% if kind == 'shutdown' %}Ending {{ to }}{% else %}To {{ to }}: {{ text | truncate(100) }}{% endif %}",
     result_hint="{{ kind }} to {{ to | join(', ') }}",
     examples=(
@@ -207,6 +209,7 @@ class DeletedTeam(Result):
     tags=("agents",),
     annotations=Annotations("Delete a team", read_only=False, destructive=False, idempotent=True, open_world=False),
     access=lambda arguments, ctx: ResourceUse(orders=("team",)),
+    does="lead teams of agents",
     call_hint="Ending the team {{ name }}",
     result_hint="team {{ team }} deleted",
     examples=(Example("The work is done", {"name": "review"}, "the team review is deleted"),),

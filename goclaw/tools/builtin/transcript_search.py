@@ -99,6 +99,7 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     tags=("memory", "read"),
     access=_access,
     asks="look into earlier conversations for {{ query or 'this' }}",
+    does="search earlier conversations",
     call_hint="Looking into what was said for {{ query | truncate(80) | quote }}",
     result_hint="{{ quotes | count }} quote(s) for {{ args.query | truncate(80) | quote }}",
     examples=(

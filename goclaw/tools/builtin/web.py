@@ -62,6 +62,7 @@ def _needs(config: Config) -> str:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
     asks="search the web for {{ query or 'this' }}",
+    does="search the web",
     call_hint="Searching the web for {{ query | truncate(90) | quote }}",
     result_hint="{{ returned }} result(s) from {{ provider }} for {{ args.query | truncate(80) | quote }}",
     examples=(
@@ -132,6 +133,7 @@ class WebPage(BoundedResult):
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
     asks="open {{ url or 'this address' }}",
+    does="open web pages",
     call_hint="Fetching {{ url | truncate(100) }}",
     result_hint=(
         "Fetched {{ args.url | truncate(80) }}{{ ' (cached)' if cached }}{{ '' if status == 200 else ', HTTP ' ~ "

@@ -143,7 +143,7 @@ class Worktree:
         if len(found) >= most:
             names = ", ".join(sorted(name for name, _ in found))
             raise ToolError(
-                f"{FOLDER} has {len(found)} worktrees, which is the limit (limits.worktrees): {names}. Merge what "
+                f"{FOLDER} has {len(found)} worktrees, which is the limit: {names}. Merge what "
                 f"is wanted, then `git worktree remove {FOLDER}/<id>` and `git branch -D goclaw/<id>`"
             )
 

@@ -3,13 +3,14 @@
 import asyncio
 import operator
 import posixpath
+import re
 from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from goclaw.common.specs import Annotations, Example, SideEffect
-from goclaw.common.workspace.paths import CLOSE
+from goclaw.common.workspace.paths import CLOSE, nearest
 from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import Proposed, grounds_of, note_change, now_in, review_risk
@@ -34,10 +35,12 @@ class WriteResult(Result):
             description="What of the form of the file that was replaced the content had not.", exclude_if=operator.not_
         ),
     ] = ""
+    twin: Annotated[str, Field(description="File beside a new one of nearly its name.", exclude_if=operator.not_)] = ""
 
     def text(self) -> str:
         """Return one line."""
-        how = "created" if self.created else f"replaced, {self.kept} kept" if self.kept else "replaced"
+        created = f"created; {self.twin} exists" if self.twin else "created"
+        how = created if self.created else f"replaced, {self.kept} kept" if self.kept else "replaced"
         return f"wrote {self.size} bytes to {self.path} ({how})"
 
 
@@ -54,6 +57,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Write a file", read_only=False, destructive=True, idempotent=True, open_world=False),
     access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     asks="write {{ path or 'a file' }}",
+    does="write files",
     call_hint="Writing {{ path }}",
     result_hint="{{ 'Created' if created else 'Replaced' }} {{ path }}, {{ size }} bytes",
     examples=(
@@ -83,7 +87,17 @@ async def write(
         meant = await _nearest_folder(ctx, folder)
         raise ToolError(f"{error}; did you mean {meant}?") if meant else error from None
     await note_change(ctx, written.path, old, data)
-    return WriteResult(path=written.path, size=written.size, created=written.created, kept=kept)
+    twin = await _find_twin(ctx, written.path) if written.created else ""
+    return WriteResult(path=written.path, size=written.size, created=written.created, kept=kept, twin=twin)
+
+
+async def _find_twin(ctx: ToolContext, path: str) -> str:
+    """Return the file beside a new one that was probably meant; names that differ in a number alone are a series."""
+    folder, name = posixpath.split(path)
+    beside = map(posixpath.basename, await ctx.workspace.paths_in(folder or ".", 1_000))  # more would take long
+    near, is_sure = await asyncio.to_thread(nearest, name, [each for each in beside if each not in ("", name)])
+    is_series = re.sub(r"\d+", "0", near) == re.sub(r"\d+", "0", name)
+    return posixpath.join(folder, near) if is_sure and not is_series else ""
 
 
 async def _load_text(ctx: ToolContext, path: str) -> Text | None:

@@ -3,19 +3,21 @@
 An agent that uses nothing has no tools. Who may use it, and whom it answers, is the operator's to say and not here.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from goclaw.common.config.agents import AgentSettings, RunPolicySettings
+from goclaw.common.config.agents import KIND_NAME, AgentSettings, RunPolicySettings
 from goclaw.common.config.exports import ExportSettings
 from goclaw.common.config.mcp import PinnedSetSettings, pin_tag
 from goclaw.common.config.values import ToolProfile
 from goclaw.common.core.records import record
+from goclaw.common.core.selection import NOT
 from goclaw.tools.declare.options import ExportOption, Option, collect, refuse_leftovers
 from goclaw.tools.declare.registries import registry_parts
-from goclaw.tools.declare.tools import ToolDeclaration
-from goclaw.tools.declare.tools import toolset as made_toolset
+from goclaw.tools.declare.tools import ToolDeclaration, tool
+from goclaw.tools.declare.toolsets import toolset as made_toolset
 from goclaw.tools.mcp.validation import full_name
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
@@ -56,6 +58,8 @@ class Export:
     """Those that are told of it."""
     inline: bool = False
     """Whether the toolset holds the tools that methods do, and so is the agent's own."""
+    forwards: tuple[str, ...] = ()
+    """The tools that calls are passed on to."""
 
 
 class AgentOption(Option, forms=("agent",)):
@@ -65,39 +69,113 @@ class AgentOption(Option, forms=("agent",)):
 AgentWord = Use | Export | RunPolicySettings | AgentOption
 
 
-def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
+Usable = ToolsetPart | AgentToolset | Use | ToolDeclaration | Tool | str | Callable[..., Any]
+"""What an agent uses: toolsets, tools and functions of its own, and (a text) a selection as in the configuration."""
+Exported = Export | ToolsetPart | ToolDeclaration
+
+
+def agent(
+    name: str,
+    description: str,
+    *words: AgentWord,
+    uses: Sequence[Usable] = (),
+    exports: Sequence[Exported] = (),
+    policy: RunPolicySettings | None = None,
+    model: str | Sequence[str] = (),
+    system_prompt: str = "",
+    tools_profile: ToolProfile | None = None,
+) -> AgentPart:
     """Declare an agent. A package names it `agents.<name>` in the entry-point group `goclaw.plugins`.
+
+    Args:
+        name: as commands and the configuration call it: small letters, digits, `-` and `_`.
+        description: its purpose, in one sentence.
+        words: the same and more, one by one: `use`, `export`, `run_policy` …
+        uses: toolsets, tools and functions; the tools and functions become `<name>/tools`, a toolset of its own.
+        exports: what it does for other agents; tools become the toolset `<name>.tools`.
+        policy: limits of its work; see `RunPolicy`.
+        model: its model, or several, each a fallback of the one before.
+        system_prompt: instructions in addition to the workspace's own files.
+        tools_profile: which tools stand in its requests.
 
     Raises:
         ValueError: something is said twice, stands elsewhere, or does not hold together.
     """
+    if not re.fullmatch(KIND_NAME, name):
+        raise ValueError(f"{name!r}: no command can name such an agent: use small letters, digits, `-` and `_`")
     refuse_leftovers(words, (Use, Export, RunPolicySettings, AgentOption), name, "agent")
-    said = collect([word for word in words if isinstance(word, AgentOption)], name)
+    chosen = {"model": model and _models(model), "prompt": system_prompt, "tools_profile": tools_profile}
+    by_keyword = [AgentOption(word, value) for word, value in chosen.items() if value]
+    said = collect([*(word for word in words if isinstance(word, AgentOption)), *by_keyword], name)
     quickstart = not said.pop("disable_agent_docs", False)
-    policies = [word for word in words if isinstance(word, RunPolicySettings)]
+    policies = [*(word for word in words if isinstance(word, RunPolicySettings)), *([policy] if policy else [])]
     if len(policies) > 1:
         raise ValueError(f"{name}: run_policy is said twice")
-    exports = [word for word in words if isinstance(word, Export)]
-    if twice := [word.name for at, word in enumerate(exports) if word.name in [each.name for each in exports[:at]]]:
-        raise ValueError(f"{name}: {twice[0]} is exported twice")
-    own = [word for word in words if isinstance(word, Use | Export) and word.inline and word.toolset]
-    names = [word.toolset.name for word in own if word.toolset]
-    if twice := [
-        each for at, each in enumerate(names) if each in names[:at] or each in [word.name for word in exports]
-    ]:
-        raise ValueError(f"{name}: {twice[0]} is the name of two toolsets of its own; choose another one")
+    used = [*(word for word in words if isinstance(word, Use)), *_uses(uses, name)]
+    exported = [*(word for word in words if isinstance(word, Export)), *_exports(exports, name)]
+    said_all: list[Use | Export] = [*used, *exported]
+    _refuse_twice(name, said_all)
+    selection = [part for word in used for part in _selection_of(word, name)]
+    if not selection or any(not part.startswith(NOT) for part in selection):
+        selection += [each for word in exported for each in word.forwards if each not in selection]
     keys: dict[str, Any] = {
         "description": description,
-        "tools": tuple(part for word in words if isinstance(word, Use) for part in _selection_of(word, name)),
-        "exports": {word.name: word.settings for word in exports},
+        "tools": tuple(selection),
+        "exports": {word.name: word.settings for word in exported},
         **said.pop("model", {}),
         **said,
     }
     if policies:
         keys["policy"] = policies[0]
-    with_tools = (_toolset(word, name) for word in words if isinstance(word, Use | Export))
-    told = tuple(registry for word in exports for registry in word.registries)
+    with_tools = (_toolset(word, name) for word in said_all)
+    told = tuple(registry for word in exported for registry in word.registries)
     return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
+
+
+def _models(names: str | Sequence[str]) -> dict[str, Any]:
+    first, *others = [names] if isinstance(names, str) else names
+    return {"model": first, "fallbacks": tuple(others)}
+
+
+def _uses(parts: Sequence[Any], name: str) -> Iterator[Use]:
+    """Yield what `uses` says, in the words of the language."""
+    own = []
+    for part in parts:
+        if isinstance(part, str):
+            yield use_selected(part)
+        elif isinstance(part, ToolsetPart | AgentToolset):
+            yield use(part)
+        elif isinstance(part, Use):
+            yield part
+        elif callable(part):
+            own.append(tool(part))
+        elif hasattr(part, "forms") or isinstance(part, Tool):
+            own.append(part)
+        else:
+            raise ValueError(f"{name}: uses takes tools, functions, toolsets and names of tools, not {part!r}")
+    refuse_leftovers(own, (ToolDeclaration, Tool), name, "agent")
+    if own:
+        yield use("tools", *own)
+
+
+def _exports(parts: Sequence[Exported], name: str) -> Iterator[Export]:
+    """Yield what `exports` says, in the words of the language."""
+    refuse_leftovers(parts, (Export, ToolsetPart, ToolDeclaration), name, "agent")
+    for part in parts:
+        if not isinstance(part, ToolDeclaration):
+            yield part if isinstance(part, Export) else export(part)
+    if own := [part for part in parts if isinstance(part, ToolDeclaration)]:
+        yield export(f"{name}.tools", *own)
+
+
+def _refuse_twice(name: str, words: Sequence[Use | Export]) -> None:
+    """Raise ValueError where two toolsets of an agent have one name."""
+    offered = [word.name for word in words if isinstance(word, Export)]
+    own = [word.toolset.name for word in words if word.inline and word.toolset]
+    if twice := [each for at, each in enumerate(offered) if each in offered[:at]]:
+        raise ValueError(f"{name}: {twice[0]} is exported twice")
+    if twice := [each for at, each in enumerate(own) if each in own[:at] or each in offered]:
+        raise ValueError(f"{name}: {twice[0]} is the name of two toolsets of its own; choose another one")
 
 
 def _selection_of(word: Use, agent: str) -> tuple[str, ...]:
@@ -178,16 +256,22 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     said = collect([part for part in parts if isinstance(part, ExportOption)], name)
     told = registry_parts(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
-    done: Sequence[Tool] = [part.built(said.get("tags", ())) for part in declared if part.does]
+    done = [part.built(said.get("tags", ())) for part in declared if part.tool]
+    brought = [part.said["passthrough"] for part in declared if isinstance(part.said.get("passthrough"), Tool)]
+    brought += [each.built() for part in declared if isinstance(each := part.said.get("passthrough"), ToolDeclaration)]
     existing = what.members if isinstance(what, ToolsetPart) else ()
     included = (*existing, *(tool.spec.name for tool in done))
     settings = ExportSettings(
-        **said, tools={part.name: part.exported() for part in declared if not part.does}, include=included or None
+        **said, tools={part.name: part.exported() for part in declared if not part.tool}, include=included or None
     )
+    forwards = tuple(part.target for part in declared if part.target)
     if isinstance(what, ToolsetPart):
-        return Export(name, settings, what, told)
-    methods = ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None
-    return Export(name, settings, methods, told, inline=True)
+        if done or brought:
+            lost = (*done, *brought)[0].spec.name
+            raise ValueError(f"{name}: code does {lost}, so add it where the toolset is declared")
+        return Export(name, settings, what, told, forwards=forwards)
+    methods = ToolsetPart(f"{name}.methods", tools=(*done, *brought)) if done or brought else None
+    return Export(name, settings, methods, told, inline=True, forwards=forwards)
 
 
 def own_tools() -> ExportOption:
@@ -197,7 +281,7 @@ def own_tools() -> ExportOption:
 
 def model(first: str, *fallbacks: str) -> AgentOption:
     """Set the models of the agent, each a fallback of the one before."""
-    return AgentOption("model", {"model": first, "fallbacks": fallbacks})
+    return AgentOption("model", _models((first, *fallbacks)))
 
 
 def system_prompt(text: str) -> AgentOption:

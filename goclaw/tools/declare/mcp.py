@@ -3,16 +3,16 @@
 `mcp_server` compiles to three things: `declared`, which a package names `mcp.<name>` in the entry-point group
 `goclaw.plugins` and which GoClaw's server then offers, under this name, version and protocol version unless the
 operator says others; `tools`, a toolset like any other (`toolsets.<name>`); and `settings`, these as keys of
-`mcp.server`.
+`mcp.server`. A one-file plugin binds the whole to a name.
 """
 
 import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -23,13 +23,14 @@ from goclaw.common.specs import SideEffect
 from goclaw.tools.declare.options import Option, collect, refuse_leftovers
 from goclaw.tools.declare.tools import ToolDeclaration, tool
 from goclaw.tools.declare.tools import passthrough as forwarded
-from goclaw.tools.declare.tools import toolset as made_toolset
+from goclaw.tools.declare.toolsets import toolset as made_toolset
 from goclaw.tools.mcp.declared import Argument, Declared, DeclaredPrompt, Message, Notification, Resource
 from goclaw.tools.toolkit.binding import Method
-from goclaw.tools.toolkit.parts import ToolsetPart
+from goclaw.tools.toolkit.parts import ServerPart
 
-Changes = Callable[[], AbstractAsyncContextManager[AsyncIterator[None]]]
-Sends = Callable[[], AbstractAsyncContextManager[AsyncIterator[Mapping[str, Any]]]]
+T = TypeVar("T")
+Stream = Callable[[], AbstractAsyncContextManager[AsyncIterator[T]] | AsyncIterator[T]]
+"""An `async def` with `yield`, or a function that returns an async context manager around an iterator."""
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -50,16 +51,7 @@ class ServerOption(Option, forms=("mcp_server",)):
 ServerWord = ServerOption | ToolDeclaration | Resource | DeclaredPrompt | Notification | Subscribed
 
 
-@record
-class McpServer:
-    """A server, as it was declared."""
-
-    settings: McpServerSettings
-    tools: ToolsetPart
-    declared: Declared
-
-
-def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
+def mcp_server(name: str, version: str, *words: ServerWord) -> ServerPart:
     """Declare a server and its offers.
 
     Raises:
@@ -79,7 +71,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
         if twice := [each for at, each in enumerate(names) if each in names[:at]]:
             raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
     settings = {"name": name, "version": version, **said}
-    return McpServer(
+    return ServerPart(
         McpServerSettings.model_validate({"enabled": True, **settings}),
         made_toolset(name, *(word for word in words if isinstance(word, ToolDeclaration))),
         Declared(
@@ -122,15 +114,23 @@ def resource(name: str, uri: str, mime_type: str, read: Method, *, description: 
 
 
 def watchable_resource(
-    name: str, uri: str, mime_type: str, read: Method, changes: Changes, *, description: str = ""
+    name: str, uri: str, mime_type: str, read: Method, changes: Stream[None], *, description: str = ""
 ) -> Resource:
-    """Declare a resource that clients can subscribe to: `changes` yields at each change."""
-    return replace(resource(name, uri, mime_type, read, description=description), changes=changes)
+    """Declare a resource that clients can subscribe to: `changes` yields at each change.
+
+    Raises:
+        ValueError: `changes` is no such function.
+    """
+    made = resource(name, uri, mime_type, read, description=description)
+    return replace(made, changes=_opening(changes, f"{name}: changes"))
 
 
-def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> DeclaredPrompt:
-    """Declare a prompt that is always the same: role and text of each message."""
-    said = [_message(role, text) for role, text in messages]
+def static_prompt(name: str, description: str, *messages: tuple[str, str] | str) -> DeclaredPrompt:
+    """Declare a prompt that is always the same: role and text of each message, as pairs or one after the other."""
+    parts = [part for each in messages for part in ((each,) if isinstance(each, str) else each)]
+    if len(parts) % 2:
+        raise ValueError(f"{name}: the last message, by the {parts[-1]}, has no text")
+    said = [_message(role, text) for role, text in zip(parts[::2], parts[1::2], strict=True)]
 
     async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
         return said
@@ -151,9 +151,22 @@ def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPromp
     return DeclaredPrompt(name, description, render, taken)
 
 
-def notification(name: str, description: str, sends: Sends) -> Notification:
-    """Declare a notification for clients: it is sent for each mapping that `sends` yields."""
-    return Notification(name, description, sends)
+def notification(name: str, description: str, sends: Stream[Mapping[str, Any]]) -> Notification:
+    """Declare a notification for clients: it is sent for each mapping that `sends` yields.
+
+    Raises:
+        ValueError: `sends` is no such function.
+    """
+    return Notification(name, description, _opening(sends, f"{name}: sends"))
+
+
+def _opening(stream: Stream[T], what: str) -> Callable[[], AbstractAsyncContextManager[AsyncIterator[T]]]:
+    """Return the function that opens a stream. Raises ValueError: `stream` is none."""
+    if inspect.isasyncgenfunction(stream):
+        return lambda: aclosing(stream())
+    if inspect.iscoroutinefunction(stream) or inspect.isgeneratorfunction(stream):
+        raise ValueError(f"{what} must be an `async def` with `yield`, or a function with @asynccontextmanager")
+    return stream  # type: ignore[return-value]  # no async generator: it opens its stream itself
 
 
 def subscription(resource_name: str, method: Callable[[str], Any]) -> Subscribed:

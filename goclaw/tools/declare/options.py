@@ -6,18 +6,19 @@ dropped limit or question would look like one that holds.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Unpack, get_args, get_origin, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from goclaw.common.config.agents import RunPolicySettings
+from goclaw.common.config.keys import closest
 from goclaw.tools.mcp.declared import DeclaredPrompt, Notification, Resource
 from goclaw.tools.toolkit.base import Tool
-from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
+from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ServerPart, ToolsetPart
 
 _MODULES = re.compile(r"\b[a-z_]+(?:\.[a-z_]+)*\.(?=[A-Z])")
 
@@ -79,6 +80,7 @@ _PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
     Tool: ("a tool made by @tool", ("toolset", "use")),
     RegistryPart: ("a registry", ("from_registry", "publish_to")),
     AgentPart: ("an agent", ()),
+    ServerPart: ("an MCP server", ()),
     Resource: ("a resource", ("mcp_server",)),
     DeclaredPrompt: ("a prompt of an MCP server", ("mcp_server",)),
     Notification: ("a notification", ("mcp_server",)),
@@ -94,43 +96,85 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
     Parts of the language are left to `refuse_leftovers`, which knows where each belongs.
 
     Raises:
-        ValueError: an argument is of another type; the message names the function, the argument and the type.
+        ValueError: an argument is unknown, missing, of another type, or cannot have that value; the message names the
+            function and the argument.
     """
-    signature = inspect.signature(function)
+    signature, name = inspect.signature(function), function.__name__
 
     @wraps(function)
     def checked(*given: Any, **named: Any) -> Any:
-        for name, value in signature.bind(*given, **named).arguments.items():
-            parameter, expected = signature.parameters[name], _checks(function).get(name)
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                several = value if parameter.annotation is str else ()
-            else:
-                several = (value,) if parameter.kind is not parameter.VAR_KEYWORD else ()
-            for each in several:
-                if expected and not type(each).__module__.startswith("goclaw.") and not _fits(expected, each):
-                    wanted = _MODULES.sub("", inspect.formatannotation(parameter.annotation)).strip("'")
-                    raise ValueError(f"{function.__name__}: {name} must be {wanted}, not {repr(each)[:80]}")
-        return function(*given, **named)
+        hints = _hints(function)
+        try:
+            bound = signature.bind(*given, **named)
+        except TypeError as error:
+            raise ValueError(f"{name}: {error}{_guess(named, hints)}") from None
+        for argument, value in _each(bound):
+            if argument not in hints:
+                raise ValueError(f"{name}: got an unexpected keyword argument '{argument}'{_guess(named, hints)}")
+            if not type(value).__module__.startswith("goclaw.") and not _fits(function, argument, value):
+                wanted = _MODULES.sub("", inspect.formatannotation(hints[argument])).strip("'")
+                raise ValueError(f"{name}: {argument} must be {wanted}, not {repr(value)[:80]}")
+        try:
+            return function(*given, **named)
+        except ValidationError as error:
+            where = given[0] if given and isinstance(given[0], str) else name
+            raise ValueError(f"{where}: {_explain(error)}") from None
 
     return checked
 
 
+def _each(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
+    """Yield every argument; of the positional ones behind `*` only texts, for the others are parts of the language."""
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            yield from ((name, each) for each in value if parameter.annotation is str)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            own_names = get_origin(parameter.annotation) is Unpack
+            yield from value.items() if own_names else ((name, each) for each in value.values())
+        else:
+            yield name, value
+
+
 @cache
-def _checks(function: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return what checks each argument; nothing for one of any type, or of a type of the language."""
-    found = {}
-    for name, hint in get_type_hints(function).items():
-        with suppress(PydanticUserError):
-            found[name] = TypeAdapter(hint)
+def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotation of each argument, those of a `TypedDict` of keywords among them."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        keywords = get_args(hint)[0] if get_origin(hint) is Unpack else None
+        found |= get_type_hints(keywords, include_extras=True) if keywords else {name: hint}
     return found
 
 
-def _fits(expected: TypeAdapter[Any], value: Any) -> bool:
+@cache
+def _check(function: Callable[..., Any], argument: str) -> TypeAdapter[Any] | None:
+    """Return what checks an argument; None for types of the language."""
+    with suppress(PydanticUserError):
+        return TypeAdapter(_hints(function)[argument])
+    return None
+
+
+def _fits(function: Callable[..., Any], argument: str, value: Any) -> bool:
     try:
-        expected.validate_python(value, strict=True)
+        if expected := _check(function, argument):
+            expected.validate_python(value, strict=True)
     except ValidationError:
         return False
     return True
+
+
+def _guess(named: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """Return the hint for a misspelt keyword; empty if none is near."""
+    meant = next((closest(each, list(known)) for each in named if each not in known), None)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _explain(error: ValidationError) -> str:
+    """Return the errors of a library in sentences, each with the key it is about."""
+    details = error.errors(include_url=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))} {each['msg'].removeprefix('Value error, ')}" for each in details
+    )
 
 
 def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where: str, form: str) -> None:

@@ -1,7 +1,7 @@
 """Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from goclaw.common.config.agents import MissingFields, RunPolicySettings
 from goclaw.tools.declare.options import Option, collect, refuse_leftovers
@@ -30,14 +30,33 @@ class CacheOption(Option, forms=("cache",)):
     """Stands in `cache`."""
 
 
-def run_policy(*options: PolicyOption) -> RunPolicySettings:
-    """Declare the run policy of an agent.
+class PolicyKeywords(TypedDict, total=False):
+    """What a run policy may say by keyword."""
+
+    max_tool_calls: int
+    max_consecutive_failed_tool_calls: int
+    max_tokens: int
+    max_cost: float
+    time_budget: Time
+    interrupts_allowed: bool
+    on_missing_fields: MissingFields
+
+
+def RunPolicy(*options: PolicyOption, **said: Unpack[PolicyKeywords]) -> RunPolicySettings:
+    """Declare the run policy of an agent: `RunPolicy(max_tool_calls=8, time_budget="2m")`, and more word by word.
 
     Raises:
-        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
+        ValueError: something is said twice, stands elsewhere or cannot be, or two things exclude each other.
     """
     found = _collect(options, PolicyOption, "run_policy")
-    return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
+    found = {**found.pop("default_caps", {}), **found}
+    if twice := sorted(found.keys() & said.keys()):
+        raise ValueError(f"run_policy: {twice[0]} is said twice")
+    return RunPolicySettings.model_validate({**found, **said})
+
+
+run_policy = RunPolicy
+"""The same by its name among the words."""
 
 
 def default_caps(*caps: CapOption) -> PolicyOption:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field as item
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
 
 from goclaw.common.config.exports import ARGUMENT
 from goclaw.common.core.records import record
 from goclaw.tools.declare.options import ToolOption
-from goclaw.tools.toolkit.json_schema import STRICT, Injected, model_of, result_of, without_titles
+from goclaw.tools.toolkit.json_schema import STRICT, Injected, model_of, refuse_faults, result_of, without_titles
 from goclaw.tools.toolkit.results import BoundedResult, Result
 
 NUMBER = "x-field-number"
@@ -28,6 +29,8 @@ _OF_JSON = {
     "object": "dict[str, str]",
 }
 """Names of types, as JSON Schema and Python have them, and what Python writes."""
+_BOUNDS = {"minimum": "ge", "maximum": "le", **{name: name for name in ("min_length", "max_length", "pattern")}}
+"""The rules that bound a value, in pydantic's words."""
 _UNSAID = object()
 
 
@@ -53,32 +56,35 @@ class Required:
 Part = Attribute | Required | type | Mapping[str, Any]
 
 
-def attribute(
-    name: str,
-    kind: Any,
-    description: str = "",
-    *,
-    default: Any = _UNSAID,
-    enum: Sequence[Any] = (),
-    minimum: float | None = None,
-    maximum: float | None = None,
-    min_length: int | None = None,
-    max_length: int | None = None,
-    pattern: str | None = None,
-    examples: Sequence[Any] = (),
-) -> Attribute:
+class Rules(TypedDict, total=False):
+    """What a field's values may be."""
+
+    default: Any
+    enum: Sequence[Any]
+    minimum: float | None
+    maximum: float | None
+    min_length: int | None
+    max_length: int | None
+    pattern: str | None
+    examples: Sequence[Any]
+
+
+def attribute(name: str, kind: Any, description: str = "", **rules: Unpack[Rules]) -> Attribute:
     """Declare a field: name, Python type, description. Without `required` and `default` it may be None.
 
     Raises:
-        ValueError: `kind` is no type that a JSON Schema can be made of.
+        ValueError: no JSON Schema can be made of `kind`, or a rule does not fit it.
     """
     if fault := _kind_fault(kind):
         raise ValueError(f"{name}: {fault}")
-    bounds = {"ge": minimum, "le": maximum, "min_length": min_length, "max_length": max_length, "pattern": pattern}
-    rules: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
-    if examples:
-        rules["examples"] = list(examples)
-    return Attribute(name, Literal[tuple(enum)] if enum else kind, description, None, default, rules)
+    said: dict[str, Any] = {own: value for word, own in _BOUNDS.items() if (value := rules.get(word)) is not None}
+    if examples := rules.get("examples"):
+        said["examples"] = list(examples)
+    kind = Literal[tuple(choices)] if (choices := rules.get("enum", ())) else kind
+    made = Attribute(name, kind, description, None, rules.get("default", _UNSAID), said)
+    if _is_fit(name):
+        refuse_faults(model_from((made,), "attribute"), "attribute")
+    return made
 
 
 def _kind_fault(kind: Any) -> str:
@@ -93,12 +99,11 @@ def _kind_fault(kind: Any) -> str:
     return f"{shown} is not a type that a field can have: use str, int, float, bool, list[str] … or a pydantic model"
 
 
-def field(number: int, name: str, kind: Any, description: str = "", **rules: Any) -> Attribute:
+def field(number: int, name: str, kind: Any, description: str = "", **rules: Unpack[Rules]) -> Attribute:
     """Declare a field with a permanent number, kept in the schema as `x-field-number`."""
     if number < 1:
         raise ValueError(f"{name}: a field's number is 1 or more, not {number}")
-    made = attribute(name, kind, description, **rules)
-    return Attribute(made.name, made.kind, made.description, number, made.default, made.rules)
+    return replace(attribute(name, kind, description, **rules), number=number)
 
 
 def required(*names: str) -> Required:
@@ -156,17 +161,18 @@ def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:
     return model_from(parts, name, BoundedResult if bounded else Result)
 
 
-def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> type[BaseModel]:
-    """Return the model with fields that the model never sees: hooks fill them in."""
-    if unknown := sorted(set(names) - set(model.model_fields)):
+def with_injected(model: type[BaseModel], injects: Mapping[str, Any], where: str) -> type[BaseModel]:
+    """Return the model without the fields that code fills in, and with those for hooks marked."""
+    by_hooks = {name for name, fill in injects.items() if fill is None}
+    if unknown := sorted(by_hooks - set(model.model_fields)):
         raise ValueError(f"{where}: inject names {', '.join(unknown)}, which is not an argument")
-    if not names:
+    if not injects:
         return model
     fields: dict[str, Any] = {}
     for name, info in model.model_fields.items():
         default = ... if info.is_required() else info.default
         injected = (Annotated[info.annotation, Injected()], default)
-        fields[name] = injected if name in names else (info.annotation, info)
+        fields |= {} if injects.get(name) else {name: injected if name in by_hooks else (info.annotation, info)}
     return create_model(model.__name__, __config__=STRICT, **fields)
 
 
@@ -192,9 +198,14 @@ def _inline(node: Any, known: Mapping[str, Any]) -> Any:
     return node
 
 
+def _is_fit(name: str) -> bool:
+    """Whether a field can have this name."""
+    return bool(ARGUMENT.fullmatch(name)) and not hasattr(BaseModel, name)
+
+
 def _make(name: str, fields: dict[str, Any], base: type[BaseModel] | None) -> type[BaseModel]:
     for each in fields:
-        if not ARGUMENT.fullmatch(each) or hasattr(BaseModel, each):
+        if not _is_fit(each):
             raise ValueError(f"{name}: no field can be called {each!r}; choose another name")
     made: type[BaseModel] = (
         create_model(name, __base__=base, **fields) if base else create_model(name, __config__=STRICT, **fields)

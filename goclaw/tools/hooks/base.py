@@ -58,7 +58,7 @@ class HookAnswer:
     input: Mapping[str, Any] | None = None
     """Arguments that replace the call's own; they are validated and authorized again. Only before a tool."""
     inject: Mapping[str, Any] = field(default_factory=dict)
-    """Values of injected arguments. Only Python hooks, and only before a tool."""
+    """Values of injected arguments. Only before a tool."""
     context: str = ""
     """Context for the model: after the tool results, next to the person's message, or in the prompt of a summary."""
     suppress: bool = False

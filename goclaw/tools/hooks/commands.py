@@ -61,6 +61,7 @@ class _Answer(BaseModel, extra="forbid", strict=True):
 
     deny: str | None = Field(None, min_length=1)
     input: dict[str, Any] | None = None
+    inject: dict[str, Any] = Field(default_factory=dict)
     context: str | None = None
     suppress: bool = False
     text: str | None = None
@@ -224,6 +225,7 @@ def _answer(output: bytes) -> HookAnswer:
     return HookAnswer(
         deny=answer.deny or "",
         input=answer.input,
+        inject=answer.inject,
         context=answer.context or "",
         suppress=answer.suppress,
         text=answer.text,

@@ -22,13 +22,13 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import Mode
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
-from goclaw.common.core.messages import Piece, SourceKind, ToolResult
+from goclaw.common.core.messages import Artifact, Piece, SourceKind, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.net.pages.base import Web
 from goclaw.common.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.durable.store.blobs import Blobs
-from goclaw.errors import InvalidInput
+from goclaw.errors import DeliveryError, InvalidInput, ToolError
 from goclaw.memory.base import MemoryPort
 from goclaw.tools.approval.guard import Sink
 from goclaw.tools.approval.requests import DENIED, Grounds
@@ -37,7 +37,7 @@ from goclaw.tools.execution.tasks.base import Tasks
 from goclaw.tools.templates import check
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.arguments import validate
-from goclaw.tools.toolkit.json_schema import Takes, arguments_of, schema_of, without_titles
+from goclaw.tools.toolkit.json_schema import Takes, arguments_of, refuse_faults, schema_of, without_titles
 from goclaw.tools.toolkit.results import BOUNDS, ResultType
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -129,9 +129,16 @@ class ToolContext:
         """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
         return self.port.step
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        """Hand a message over to a chat and wait for the channel's receipt."""
-        return await self.port.services.deliver(delivery)
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Check that a channel takes such a message, before anybody is asked about it. Raises ToolError."""
+        try:
+            self.port.services.check_delivery(delivery)
+        except DeliveryError as error:
+            raise ToolError(f"not delivered: {error}") from error
+
+    async def deliver(self, delivery: Delivery, file: Artifact | None = None) -> Receipt:
+        """Hand a message and its file over to a chat and wait for the receipt; a local conversation shows them."""
+        return await self.port.send(delivery, file)
 
     async def ask(self, question: Question) -> str | None:
         """Ask the person for whom the turn runs, and wait, over restarts if need be; None: no answer.
@@ -154,10 +161,7 @@ class ToolContext:
         return self.port.agreed_by(action, target)
 
     def attach(self, kind: str, data: BaseModel) -> None:
-        """Keep data for people in addition to the result: a kind that the tool declares in `artifacts`, and its model.
-
-        It is shown to people and never sent to the model.
-        """
+        """Keep data for people, never for the model: a kind that the tool declares in `artifacts`, and its model."""
         self.port.attach(kind, data)
 
     async def leave_plan(self, mode: Mode) -> None:
@@ -269,7 +273,7 @@ class Tool:
     run: Callable[..., Awaitable[Any]]
     """From the context and the arguments to the result."""
     own_timeout: bool = False
-    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's limit does not apply."""
+    """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's only limit is `timing.tools`."""
     risk: "RiskOf | None" = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
     grounds: "GroundsOf | None" = None
@@ -392,6 +396,7 @@ def tool(
     examples: Sequence[Example] = (),
     call_hint: str = "",
     asks: str = "",
+    does: str = "",
     result_hint: str = "",
     reminder: str = "",
     confirm: Confirmation | None = None,
@@ -421,7 +426,7 @@ def tool(
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
             annotations=replace(hints, title=title) if title else hints,
             examples=tuple(examples),
-            call_hint=call_hint, asks=asks, result_hint=result_hint, reminder=reminder,
+            call_hint=call_hint, asks=asks, does=does, result_hint=result_hint, reminder=reminder,
             confirm=confirm,
             timeout=timeout,
             result_schema=without_titles(result.schema),
@@ -466,9 +471,10 @@ def _check_spec(
 ) -> None:
     """Check that a declaration is consistent. Raises ValueError that names the tool and the fault."""
     check_name(spec.name)
-    # The tests check the templates of the catalogue's tools, so that no start loads their engine.
+    # The tests check the templates and defaults of the catalogue's tools, so that no start loads their engine.
     if not function.__module__.startswith(_IN_THE_CATALOGUE) or "." in function.__qualname__:
         check_templates(spec, arguments, result, denied)
+        refuse_faults(arguments, spec.name, spec.schema)
     if spec.bounded and not result.is_bounded:
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
     for example in () if spec.injected else spec.examples:  # the values that hooks would fill in are unknown
@@ -485,10 +491,8 @@ def check_name(name: str) -> None:
 
 
 def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:
-    reads = side_effect in (SideEffect.NONE, SideEffect.READ_ONLY)
     return Annotations(
-        read_only=reads,
-        destructive=None if reads else side_effect is SideEffect.SPAWNS,
+        read_only=side_effect in (SideEffect.NONE, SideEffect.READ_ONLY),
         idempotent=idempotent,
         open_world=side_effect in (SideEffect.NETWORK, SideEffect.SPAWNS),
     )

@@ -100,9 +100,16 @@ class Bench(TurnServices):
         )
         return await self.dispatcher.call(ToolCall(f"call-{len(self.audited) + 1}", name, dict(arguments or {})), scope)
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Take every message."""
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         self.delivered.append(delivery)
         return Receipt(str(len(self.delivered)))
+
+    async def show(self, delivery: Delivery) -> str:
+        self.delivered.append(delivery)
+        return delivery.text
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.wanted.append(wanted)

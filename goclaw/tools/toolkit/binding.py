@@ -22,12 +22,14 @@ in `errors`: the model reads their text.
 import asyncio
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
 from goclaw.errors import ToolError
 from goclaw.tools.toolkit.base import ToolContext, ToolFunction
+from goclaw.tools.toolkit.json_schema import Injected
 from goclaw.tools.toolkit.results import WrongResult, in_words
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
@@ -37,6 +39,9 @@ Method = Callable[..., Any]
 Service = Callable[[ToolContext], Any]
 """Finds the object that a method is called on, for services that do not exist yet when the tool is declared."""
 Errors = tuple[type[Exception], ...]
+Injects = Mapping[str, Callable[[ToolContext], Any] | None]
+"""By the name of an argument: what fills it in at each call; None: a hook."""
+_NONE: Injects = MappingProxyType({})
 _PLAIN = (str, int, float, bool)
 
 
@@ -86,24 +91,30 @@ def passthrough(
     description: str = "",
     service: Service | None = None,
     errors: Errors = (),
+    inject: Injects = _NONE,
 ) -> ToolFunction:
     """Make a tool function that forwards its arguments and returns the method's result (Goa-AI, Passthrough).
 
     Arguments, result, name and description are the method's; the parameters of `bind` that it shares mean the same.
+    `inject` names arguments that no model sees.
 
     Raises:
-        ValueError: the types of the method cannot be read.
+        ValueError: the types of the method cannot be read, or it has no such argument.
     """
-    run = _caller(method, service, errors)
+    run, fills = _caller(method, service, errors), {name: fill for name, fill in inject.items() if fill}
 
     async def forwarded(ctx: ToolContext, *given: Any, **named: Any) -> Any:
-        return await run(ctx, given, named)
+        return await run(ctx, given, {**named, **{name: fill(ctx) for name, fill in fills.items()}})
 
     try:
         hints = get_type_hints(method, include_extras=True)
     except NameError as error:
-        raise ValueError(f"{method.__name__}: {error}") from error
+        raise ValueError(f"{name or method.__name__}: the type {error}: import it, or correct it") from error
     parameters = list(inspect.signature(method).parameters.values())[1 if service else 0 :]
+    if unknown := sorted(inject.keys() - {each.name for each in parameters}):
+        raise ValueError(f"{name or method.__name__}: inject names {', '.join(unknown)}, which is not an argument")
+    parameters = [each for each in parameters if each.name not in fills]
+    hints |= {each: Annotated[hints.get(each, Any), Injected()] for each in inject.keys() - fills.keys()}
     own = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_ONLY)
     # What `@tool` reads a function's arguments from.
     forwarded.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]  # any function has it

@@ -199,6 +199,9 @@ class Dispatcher:
                 log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
                 continue
             kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
+        for each in watch.outcome.sent:
+            blob = each.blob or await self._environment.blobs.put(each.text.encode(), each.mime)
+            kept.append(replace(each, blob=blob))
         return tuple(kept)
 
     def _record(self, call: ToolCall, watch: Watch, error: str) -> None:
@@ -329,10 +332,11 @@ class Dispatcher:
         self._announce(watch)
         watch.stage, watch.outcome.provenance = Stage.RUNNING, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        usual = watch.scope.seconds or self._environment.config.tools.timeout
-        limit = None if tool.own_timeout else tool.spec.timeout or usual
+        limit = watch.scope.seconds
+        if not tool.own_timeout:
+            limit = min(filter(None, (limit, tool.spec.timeout)), default=self._environment.config.tools.timeout)
         try:
-            async with asyncio.timeout(limit):
+            async with watch.scope.limit(limit) if tool.own_timeout else asyncio.timeout(limit):
                 work = tool.call(context, invocation.arguments)
                 name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))
@@ -428,7 +432,7 @@ class Dispatcher:
         answer = decide(self._access, scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
         if answer == "refuse":
             watch.outcome.refusal = Refusal.RULE
-            rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
+            rule = "the session is in plan mode" if watch.mode() == "plan" else "the rules of this gateway forbid that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
 

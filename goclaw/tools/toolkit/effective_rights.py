@@ -2,9 +2,12 @@
 
 Nothing is concluded from roles or lists here: each tool and command is put to `Access.authorize`, and each tool that
 is allowed to `tools.approval.policy.decide`, as a turn does it. So what people read is what happens.
+
+Admins and the command line read the names of tools (`EffectiveRights.lines`), other people what those can do for them
+(`plain_lines`), in the words of each tool's declaration (`ToolSpec.does`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from goclaw.common.auth.access import Access
@@ -21,6 +24,8 @@ from goclaw.tools.toolkit.registry import Registry
 CallAnswer = Literal["run", "ask", "refuse", "depends"]
 """The answer to calls of a tool: `Answer`, or `depends` where the call itself decides."""
 NONE = "none"
+INDEX = "index"
+"""Tag of the tools by which a model finds others: people have nothing done with them."""
 
 
 @record
@@ -64,6 +69,51 @@ class EffectiveRights:
         yield "Quiet hours", self.quiet_hours or NONE
         if self.commands is not None:
             yield "Commands", in_words(self.commands)
+
+
+def plain_lines(
+    rights: EffectiveRights, specs: Sequence[ToolSpec], plugin: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what holds, for a person who knows no tool by its name.
+
+    Args:
+        rights: of the person.
+        specs: those of the tools that can work, in the order to list them.
+        plugin: returns the name of the plugin that a tool comes from; empty: from none.
+    """
+
+    def abilities(names: Iterable[str]) -> list[str]:
+        chosen = [spec for spec in specs if spec.name in names and INDEX not in spec.tags]
+        return join_abilities(spec.does or _by_origin(spec, plugin(spec.name)) for spec in chosen)
+
+    yield "I can", ", ".join(abilities({*rights.tools} - {*rights.refused})) or "talk with you"
+    asks = [f"to {each}" for each in abilities(rights.asks)]
+    if sometimes := abilities(rights.may_ask):
+        asks.append(f"sometimes to {', to '.join(sometimes)}")
+    if asks:
+        yield "Asks first", f"{', '.join(asks)}{'' if rights.answers else '; somebody else answers'}"
+    if refused := abilities(rights.refused):
+        yield "Refused now", ", ".join(f"to {each}" for each in refused)
+    yield "Daily budget", str(rights.budget)
+    yield "Quiet hours", rights.quiet_hours or NONE
+
+
+def join_abilities(phrases: Iterable[str]) -> list[str]:
+    """Return each ability once, and those on the same things together: `read and write files`.
+
+    The first word of a phrase is a verb, the rest what it is done to.
+    """
+    verbs: dict[str, list[str]] = {}
+    for phrase in dict.fromkeys(phrases):
+        verb, _, things = phrase.partition(" ")
+        verbs.setdefault(things, []).append(verb)
+    return [
+        f"{' and '.join(filter(None, (', '.join(found[:-1]), found[-1])))} {things}" for things, found in verbs.items()
+    ]
+
+
+def _by_origin(spec: ToolSpec, plugin: str) -> str:
+    return f"use tools of {plugin}" if plugin else f"use {spec.title}"
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -13,9 +13,9 @@ from operator import or_
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic_core import SchemaError
+from pydantic_core import PydanticUndefined, SchemaError
 
 from goclaw.common.core.records import record
 from goclaw.tools.toolkit.results import BoundedResult, Result
@@ -45,6 +45,7 @@ _BOUND_OF: Mapping[str, tuple[str, ...]] = {
 }
 """The keywords that say something of a type's values."""
 _BOUND = frozenset(keyword for keywords in _BOUND_OF.values() for keyword in keywords)
+_OWN_NAMES = {own: keyword for keyword, own in reversed(_BOUNDS.items()) if own != "pattern"}
 _STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
 _NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
 """Keywords for readers."""
@@ -281,6 +282,41 @@ def _type_words(node: Mapping[str, Any]) -> list[str]:
     if "const" in node:
         return [repr(node["const"])]
     return [str(node["type"])] if "type" in node else []
+
+
+def refuse_faults(model: type[BaseModel], where: str, schema: Mapping[str, Any] | None = None) -> None:
+    """Refuse a model with a default that its field would not take, or a bound that says nothing of its type.
+
+    Each would fail at a call. A default of None is an argument that was not given. `schema`: the model's, if known.
+
+    Raises:
+        ValueError: the message names `where` and the field.
+    """
+    given = {name: field.default for name, field in model.model_fields.items() if not field.is_required()}
+    for name, node in (schema or model.model_json_schema()).get("properties", {}).items():
+        if unfit := _find_misfit(node):
+            raise ValueError(f"{where}.{name}: {unfit}")
+        default = given.get(name)
+        if default is not None and default is not PydanticUndefined:
+            strict = not isinstance(default, list | tuple | set | frozenset)  # `()` is a usual default of a list
+            try:
+                model.__pydantic_validator__.validate_assignment(model.model_construct(), name, default, strict=strict)
+            except ValidationError as error:
+                raise ValueError(f"{where}.{name}: its default {default!r}: {error.errors()[0]['msg']}") from None
+
+
+def _find_misfit(node: Any) -> str:
+    """Return the first bound of a schema that says nothing of its type, in words; empty: none."""
+    if not isinstance(node, Mapping):
+        return ""
+    kind = str(node.get("type"))
+    if kind in _BOUND_OF and "enum" not in node:
+        # Pydantic writes some of the bounds that cannot apply under its own names.
+        bounds = (word for key in node if (word := _OWN_NAMES.get(key, key)) in _BOUND - {*_BOUND_OF[kind]})
+        if unfit := next(bounds, ""):
+            return f"{unfit} says nothing of the type {kind}: remove it, or change the type"
+    inner = (node.get("items"), *node.get("anyOf", ()), *node.get("properties", {}).values())
+    return next(filter(None, map(_find_misfit, inner)), "")
 
 
 def without_unused(schema: dict[str, Any]) -> dict[str, Any]:

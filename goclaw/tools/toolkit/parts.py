@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.exports import PublishSettings
-from goclaw.common.config.mcp import PinnedSetSettings
+from goclaw.common.config.mcp import McpServerSettings, PinnedSetSettings
 from goclaw.common.config.packaged import (
     FileParts,
     FilesPart,
@@ -30,6 +30,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.plugins import fault_of, load, plugins
 from goclaw.common.core.records import record
 from goclaw.errors import GoclawError
+from goclaw.tools.hooks.base import HookPart
 from goclaw.tools.mcp.declared import Declared
 from goclaw.tools.toolkit.base import Tool
 
@@ -85,6 +86,20 @@ class AgentPart:
 
 
 @record
+class ServerPart:
+    """What GoClaw's MCP server offers, and its tools."""
+
+    settings: McpServerSettings
+    tools: ToolsetPart
+    declared: Declared
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of the set of its tools."""
+        return self.tools.name
+
+
+@record
 class PackageParts:
     """Everything that packages declare, each with the title of its package's line."""
 
@@ -93,6 +108,8 @@ class PackageParts:
     faults: Mapping[str, str] = field(default_factory=dict)
     """The faults: title to reason."""
     servers: Mapping[str, Declared] = field(default_factory=dict)
+    hooks: Mapping[str, HookPart | str] = field(default_factory=dict)
+    """Hooks of one-file plugins, by title; a text: why a file that may have had one cannot be used."""
     of_files: Mapping[str, FileParts] = field(default_factory=dict)
     """One-file plugins, by the titles under which their agents and toolsets are above."""
 
@@ -113,6 +130,11 @@ class PackageParts:
         """Every registry that is named, the same one as often as it is, each with the title of the line."""
         yield from ((title, each) for title, toolset in self.sets for each in toolset.registries)
         yield from ((title, each) for title, agent in self.agents.items() for each in agent.registries)
+
+    @property
+    def served(self) -> list[Declared]:
+        """What one-file plugins offer on the MCP server."""
+        return [declared for title, declared in self.servers.items() if title in self.of_files]
 
     @property
     def packaged(self) -> Packaged:
@@ -174,6 +196,8 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
     agents = _load_all("agents", AgentPart, faults, absent)
     toolsets = _load_all("toolsets", ToolsetPart, faults, absent)
     of_files: dict[str, FileParts] = {}
+    servers: dict[str, Declared] = {}
+    hooks: dict[str, HookPart | str] = {}
     for path in files:
         try:
             found = load(catalog.PLUGIN_FILES, FilesPart).load(path, config)
@@ -181,19 +205,25 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
             faults[file_title(path)] = str(error)
             with suppress(OSError):
                 # A file that cannot be used may have said a part of any key that one of its words in quotes names.
-                for name in set(_QUOTED.findall(path.read_text("utf-8", "replace"))):
+                text = path.read_text("utf-8", "replace")
+                for name in set(_QUOTED.findall(text)):
                     absent += [*possible_keys("agents", name), *possible_keys("toolsets", name)]
+                if HookPart.__name__ in text:
+                    hooks[file_title(path)] = str(error)
             continue
         of_files[file_title(path)] = found
+        hooks |= {f"{file_title(path)} ({name})": hook for name, hook in found.hooks.items()}
         for part in found.declared:
             title = f"{file_title(path)} ({part.name})"
             of_files[title] = found
-            (agents if isinstance(part, AgentPart) else toolsets)[title] = part
-    servers: dict[str, Declared] = {}
+            if isinstance(part, ServerPart):
+                servers[title], toolsets[title] = part.declared, part.tools
+            else:
+                (agents if isinstance(part, AgentPart) else toolsets)[title] = part
     for plugin in plugins("mcp"):
         with suppress(Exception, SystemExit):  # `servers.mcp.declarations` reports those that cannot be loaded
             servers[plugin.title] = load(plugin.path, Declared)
-    parts = PackageParts(agents, toolsets, faults, servers, of_files)
+    parts = PackageParts(agents, toolsets, faults, servers, hooks, of_files)
     return replace(parts.packaged, absent=tuple(absent))
 
 

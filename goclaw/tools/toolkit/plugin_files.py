@@ -64,7 +64,7 @@ class PluginFiles:
         config: Config,
         clock: Clock,
         *,
-        put: Callable[[str, Sequence[Tool]], None],
+        put: Callable[[str, Sequence[Tool], str], None],
         drop: Callable[[str], None],
         report: Callable[[str, str], None],
     ) -> None:
@@ -138,13 +138,13 @@ class PluginFiles:
             self._refuse(file, str(error))
         else:
             self._in_force.add(file.path)
-            self._put(file.title, found.tools)
+            self._put(file.title, found.tools, file.path.stem)
             self._report(file.title, "")
             names = ", ".join(tool.spec.name for tool in found.tools) or "none"
             log.info("%s is in force: tools %s", file.title, names)
             if found.configured and not first:
                 log.warning(
-                    "%s: what it says of agents and toolsets (%s) is in force after %s",
+                    "%s: what it says of agents, toolsets, servers and hooks (%s) is in force after %s",
                     file.title,
                     ", ".join(found.configured),
                     daemon_command("restart"),

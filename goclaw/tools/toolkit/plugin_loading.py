@@ -26,22 +26,21 @@ from goclaw.common.core.files import decode, lies_inside
 from goclaw.common.core.plugins import API_VERSION, WRITTEN_FOR, api_misfit, fault_of, third_party
 from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, GoclawError
+from goclaw.tools.hooks.base import HookPart
 from goclaw.tools.toolkit.base import Tool, check_name
-from goclaw.tools.toolkit.parts import AgentPart, ToolsetPart
+from goclaw.tools.toolkit.parts import AgentPart, ServerPart, ToolsetPart
 
 MAX_BYTES = 1_000_000
 """Of a file; a larger one is not source code."""
 NO_PACKAGES = (
     "a plugin that needs more packages than GoClaw must be a package itself (`goclaw plugin add`, docs/plugins.md)"
 )
-NO_PARTS = (
-    "declares no tool, toolset or agent; make one with `@tool` (goclaw.toolkit.base) or `tool(…)` (goclaw.declare), "
-    "and bind it to a name"
-)
+NO_PARTS = "declares no tool, toolset or agent; make one with `@tool` or `agent(…)` (goclaw.declare), bound to a name"
 _NUMBERS = count(1)
 _IN_FORCE: dict[Path, "_Loaded"] = {}
 """The last good version of each file."""
 Names = dict[str, Any]
+_Configured = AgentPart | ToolsetPart | ServerPart
 
 
 @record
@@ -73,12 +72,10 @@ class FileFault(GoclawError):
 
 @runtime_checkable
 class _Declaration(Protocol):
-    """A tool of `goclaw.tools.declare` that is in no toolset."""
+    """A tool of `goclaw.tools.declare`."""
 
     name: str
-
-    @property
-    def does(self) -> object: ...
+    tool: Tool | None
 
     def built(self, tags: tuple[str, ...] = ()) -> Tool: ...
 
@@ -113,6 +110,7 @@ def load_file(path: Path, config: Config) -> FileParts:
         try:
             exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refusal_of` says whose
             tools, configured, problems = _collect(vars(module), source)
+            hooks = _hooks_of(vars(module), source)
         except BaseException:
             del sys.modules[module.__name__]
             raise
@@ -121,7 +119,7 @@ def load_file(path: Path, config: Config) -> FileParts:
     if problems:
         del sys.modules[module.__name__]
         raise FileFault(problems[0].format(path.name))
-    parts = FileParts(tuple(tools.values()), tuple(configured))
+    parts = FileParts(tuple(tools.values()), tuple(configured), hooks)
     _IN_FORCE[path] = _Loaded(source.text, parts, module.__name__)
     if before:
         sys.modules.pop(before.module, None)
@@ -213,35 +211,46 @@ def _problem(error: BaseException, path: Path) -> Problem:
     return Problem(frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, message)
 
 
+def _bound(names: Names, source: _Source) -> Iterator[tuple[str, object]]:
+    """Yield what a file binds to public names."""
+    yield from ((name, names[name]) for name in source.places if not name.startswith("_") and name in names)
+
+
+def _hooks_of(names: Names, source: _Source) -> dict[str, HookPart]:
+    return {name: value for name, value in _bound(names, source) if isinstance(value, HookPart)}
+
+
 def _collect(
-    names: Names, source: _Source, *, may_be_empty: bool = False
-) -> tuple[dict[str, Tool], list[AgentPart | ToolsetPart], list[Problem]]:
-    """Return the tools by name, the agents and toolsets, and what does not fit."""
+    names: Names, source: _Source, *, checking: bool = False, may_be_empty: bool = False
+) -> tuple[dict[str, Tool], list[_Configured], list[Problem]]:
+    """Return the tools by name, what belongs to the configuration, and what does not fit."""
     tools: dict[str, Tool] = {}
-    configured: list[AgentPart | ToolsetPart] = []
+    configured: list[_Configured] = []
     problems: list[Problem] = []
     if misfit := api_misfit(names.get(WRITTEN_FOR, API_VERSION)):
         problems.append(Problem(*source.places.get(WRITTEN_FOR, (1, 1)), misfit))
     seen: set[int] = set()
-    public = [(name, names[name]) for name in source.places if not name.startswith("_") and name in names]
     # A declared tool that a toolset takes is the toolset's.
-    for name, value in sorted(public, key=lambda each: isinstance(each[1], _Declaration)):
+    for name, value in sorted(_bound(names, source), key=lambda each: isinstance(each[1], _Declaration)):
         if id(value) in seen:
             continue
         seen.add(id(value))
-        try:
-            own = _tools_of(value, tools)
-        except Exception as error:  # a declaration of the file's: whatever is wrong with it is said with its place
-            problems.append(Problem(*source.places[name], " ".join(fault_of(error).split())))
-            continue
-        if isinstance(value, AgentPart | ToolsetPart):
+        if isinstance(value, AgentPart | ToolsetPart | ServerPart):
             configured.append(value)
-        for tool in own:
-            fault = "is declared twice in this file" if tools.get(tool.spec.name, tool) is not tool else ""
-            if fault := fault or _name_fault(tool.spec.name):
-                problems.append(Problem(*source.places[name], f"tool {tool.spec.name} {fault}"))
+        for tool in _tools_of(value, tools):
+            fault = (
+                "is declared twice in this file; give one of the two another name"
+                if tools.get(tool.spec.name, tool) is not tool
+                else ""
+            )
+            fault = fault or _name_fault(tool.spec.name)
+            if not fault and checking and not tool.spec.description:
+                fault = "has no description, which models choose it by: write a docstring"
+            if fault:
+                declared = (each for each, made in _bound(names, source) if getattr(made, "tool", None) is tool)
+                problems.append(Problem(*source.places[next(declared, name)], f"tool {tool.spec.name} {fault}"))
             tools.setdefault(tool.spec.name, tool)
-    if not (tools or configured or problems or may_be_empty):
+    if not (tools or configured or problems or may_be_empty or _hooks_of(names, source)):
         problems.append(Problem(1, 1, NO_PARTS))
     return tools, configured, problems
 
@@ -252,10 +261,12 @@ def _tools_of(value: object, known: Mapping[str, Tool]) -> Sequence[Tool]:
             return (value,)
         case ToolsetPart():
             return value.tools
+        case ServerPart():
+            return value.tools.tools
         case AgentPart():
             return [tool for toolset in value.toolsets for tool in toolset.tools]
-        case _Declaration() if value.does and value.name not in known:
-            return (value.built(),)
+        case _Declaration(tool=Tool() as made) if value.name not in known:
+            return (made,)
     return ()
 
 
@@ -293,7 +304,7 @@ class _Check:
                 if not self._inner(statement) and not self._follows(error):
                     self._problems[before:] = [_problem(error, self._source.path)]
         has_failed = bool(self._problems and self._lost)
-        return [*self._problems, *_collect(self._names, self._source, may_be_empty=has_failed)[2]]
+        return [*self._problems, *_collect(self._names, self._source, checking=True, may_be_empty=has_failed)[2]]
 
     def _inner(self, node: ast.AST) -> bool:
         """Evaluate the calls inside a statement that failed; whether one of them is at fault, and named."""
@@ -301,25 +312,12 @@ class _Check:
         for call in _inner_calls(node):
             try:
                 code = compile(ast.Expression(call), str(self._source.path), "eval", dont_inherit=True)
-                made = eval(code, self._names)  # noqa: S307 -- see above
+                eval(code, self._names)  # noqa: S307 -- see above
             except (Exception, SystemExit) as error:
                 if not self._inner(call) and not self._follows(error):
                     self._problems.append(_problem(error, self._source.path))
                 found = True
-            else:
-                found = self._is_unsound(made, call) or found
         return found
-
-    def _is_unsound(self, made: object, call: ast.Call) -> bool:
-        """Whether a declared tool, which is sound by its own words, cannot be built: so its toolset says no more."""
-        if isinstance(made, _Declaration) and made.does:
-            try:
-                made.built()
-            except Exception as error:  # see `_collect`
-                message = " ".join(fault_of(error).split())
-                self._problems.append(Problem(call.lineno, call.col_offset + 1, message))
-                return True
-        return False
 
     def _follows(self, error: BaseException) -> bool:
         """Whether an error only says that a name is missing because its own statement failed."""

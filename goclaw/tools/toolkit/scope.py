@@ -1,6 +1,8 @@
 """The scope and state of a call: its actor, and its outcome so far."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import count
@@ -8,8 +10,17 @@ from itertools import count
 from pydantic import BaseModel
 
 from goclaw.common.config.values import Mode
-from goclaw.common.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
-from goclaw.common.core.messages import Image, Provenance, SourceKind, ToolCall
+from goclaw.common.core.events import (
+    LOCAL,
+    Actor,
+    Address,
+    AgentProgress,
+    Decision,
+    Delivery,
+    Receipt,
+    TurnEvent,
+)
+from goclaw.common.core.messages import SAID, SAID_NAME, Artifact, Image, Provenance, SourceKind, ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.specs import ToolSpec
@@ -23,6 +34,8 @@ from goclaw.tools.toolkit.services import TurnServices
 
 MAX_PROGRESS = 200
 """Characters of a line that says how far a call is."""
+MARKDOWN = "text/markdown"
+"""The media type of a message's text."""
 
 
 @record
@@ -35,7 +48,9 @@ class CallScope:
     services: TurnServices
     turn: str = ""
     seconds: float | None = None
-    """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
+    """How long a tool may run, whatever it declares; None: as it declares, else `tools.timeout`."""
+    limit: Callable[[float | None], AbstractAsyncContextManager[object]] = asyncio.timeout
+    """Bounds a tool that has a time of its own; it may wait for people, which does not count."""
     selections: tuple[Sequence[str] | None, ...] = ()
     """Selections of the actor's tools (see `core.selection`), each of which must have the tool; None: all of
     them.
@@ -120,6 +135,8 @@ class CallOutcome:
     """Lines of ours below the result, for the model and for people."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
+    sent: list[Artifact] = field(default_factory=list)
+    """The text and the file that it sent to its own conversation."""
 
 
 class Stage(Enum):
@@ -192,6 +209,18 @@ class Watch:
         if model is None or not isinstance(data, model):
             raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
         self.outcome.attached.append((kind, data))
+
+    async def send(self, delivery: Delivery, file: Artifact | None) -> Receipt:
+        """Hand a message over; what the call's own conversation gets is kept with the result, too."""
+        if delivery.address.channel == LOCAL:
+            receipt, text = Receipt(""), mask(storable(await self.services.show(delivery)))
+            if text.strip():
+                self.outcome.sent.append(Artifact(SAID, "", MARKDOWN, SAID_NAME, len(text.encode()), text))
+        else:
+            receipt = await self.services.deliver(delivery)
+        if file and delivery.address == self.scope.address:
+            self.outcome.sent.append(file)
+        return receipt
 
     def mode(self) -> Mode:
         """Return the permission mode in force."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from goclaw.common.auth.access import ChosenMode
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.common.core.messages import AssistantMessage, SourceKind, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import Artifact, AssistantMessage, SourceKind, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import DeliveryError, ToolError
@@ -145,9 +145,18 @@ class TurnServices:
     def gave(self, spec: ToolSpec, result: ResultType, value: object) -> None:
         """Take the value that a successful call returned, for programs that use its fields. It is not masked yet."""
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Check that a channel takes such a message, before anybody is asked about it. Raises DeliveryError."""
+        raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         """Hand a message over to a chat and wait for the channel's receipt."""
-        raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
+        self.check_delivery(delivery)
+        return Receipt("")
+
+    async def show(self, delivery: Delivery) -> str:
+        """Return a message to the local conversation itself, which has no channel, as people may see it."""
+        raise ToolError("nobody reads along here; name channel and chat_id")
 
     async def ask(self, question: Question, step: str) -> str | None:
         """Ask the person for whom the turn runs, and wait; None: no answer."""
@@ -201,6 +210,8 @@ class CallPort(Protocol):
     def agreed_by(self, action: str, target: str) -> Actor | None: ...
 
     def attach(self, kind: str, data: BaseModel) -> None: ...
+
+    async def send(self, delivery: Delivery, file: Artifact | None) -> Receipt: ...
 
     def mode(self) -> Mode: ...
 

@@ -69,6 +69,8 @@ class Named:
     origin: str
     source: ToolSource
     foreign: bool = False
+    name: str = ""
+    """The plugin's name, for people who use its tools."""
 
 
 @record
@@ -105,9 +107,9 @@ class Sources:
         """Add a source after the others."""
         self._named.append(named)
 
-    def put(self, origin: str, tools: Sequence[Tool]) -> None:
+    def put(self, origin: str, tools: Sequence[Tool], name: str = "") -> None:
         """Have an origin list exactly these tools, in the place of those that it was put with before."""
-        named = Named(origin, Fixed(tuple(tools)))
+        named = Named(origin, Fixed(tuple(tools)), name=name)
         for index, each in enumerate(self._named):
             if each.origin == origin:
                 self._named[index] = named
@@ -147,6 +149,11 @@ class Sources:
         """Return the source of the tool with this name."""
         self._refresh()
         return self._origins.get(name, "")
+
+    def plugin(self, name: str) -> str:
+        """Return the name of the plugin that the tool with this name comes from; empty: from none."""
+        origin = self.origin(name)
+        return next((each.name for each in self._named if each.origin == origin), "")
 
     def report(self, what: str, fault: str) -> None:
         """Remember that something does not work, and say so once; an empty `fault`: it works again."""
@@ -229,7 +236,7 @@ async def _add_tool(sources: Sources, plugin: Plugin) -> None:
     except (Exception, SystemExit) as error:
         sources.report(plugin.title, _words(error))
     else:
-        sources.add(Named(plugin.title, Fixed([tool]), foreign=True))
+        sources.add(Named(plugin.title, Fixed([tool]), foreign=True, name=plugin.name))
 
 
 async def _open_foreign(stack: AsyncExitStack, sources: Sources, plugin: Plugin, ports: SourcePorts) -> None:
@@ -244,7 +251,7 @@ async def _open_foreign(stack: AsyncExitStack, sources: Sources, plugin: Plugin,
         sources.report(plugin.title, _words(error))
     else:
         stack.push_async_callback(partial(_close, plugin, opened))
-        sources.add(Named(plugin.title, source, foreign=True))
+        sources.add(Named(plugin.title, source, foreign=True, name=plugin.name))
 
 
 async def _close(plugin: Plugin, opened: AbstractAsyncContextManager[ToolSource]) -> None:

@@ -288,7 +288,7 @@ def _example(name: str, example: Example) -> str:
 def _annotations(said: Annotations) -> str:
     named = {
         "read-only": said.read_only,
-        "destructive": said.destructive,
+        "destructive": said.may_destroy,
         "idempotent": said.idempotent,
         "open world": said.open_world,
     }

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import psycopg
 
-from goclaw.channels.base import Channel, ChannelPorts, Routes, Unrecorded
+from goclaw.channels.base import Channel, ChannelPorts, NobodyListed, People, Routes, Unrecorded
 from goclaw.channels.processes import Processes, SoleProcess
 from goclaw.channels.telegram.webhook import HEADER
 from goclaw.common.config.schema import Config
@@ -103,6 +103,7 @@ async def open_replica(
     clock: Clock = real,
     calls: bool = False,
     secret: str | None = SECRET,
+    people: People | None = None,
     **settings: Any,
 ) -> AsyncIterator[Replica]:
     """A process with a channel that runs; `calls`: Telegram calls it, or the test does (`Replica.post`).
@@ -122,7 +123,13 @@ async def open_replica(
         session = await stack.enter_async_context(open_client())
         routes = Routes()
         writer = lock_folder if place is None else writer_of(place, folder)
-        ports = ChannelPorts(session, clock, _no_blob, state, routes=routes, processes=processes, writer=writer)
+        ports = ChannelPorts(
+            *(session, clock, _no_blob, state),
+            routes=routes,
+            processes=processes,
+            writer=writer,
+            people=people or NobodyListed(),
+        )
         channel = await stack.enter_async_context(PART.open(config, ports))
         if calls:
             await stack.enter_async_context(open_http(config, routes, _ready))

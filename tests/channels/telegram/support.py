@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, NobodyListed, People, Unrecorded
 from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import CHANNELS
 from goclaw.common.core.clock import Clock, RealClock, SteppedClock
@@ -128,6 +128,7 @@ async def open_stage(
     telegram: FakeTelegram | None = None,
     state_dir: Path | None = None,
     alerts: Alerts | None = None,
+    people: People | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stage]:
     """A channel connected to a fake, a new one or one that runs; with `running` it polls, else it only delivers.
@@ -150,9 +151,10 @@ async def open_stage(
         here = {"groups": GROUPS, "token": fake.token, "base_url": fake.base_url, "poll_seconds": 5}
         values = UNHURRIED | here | settings
         config = Config.model_validate({"telegram": values, "state_dir": folder})
-        async with PART.open(
-            config, ChannelPorts(session, clock or RealClock(), load_blob, state, alerts or NoAlerts())
-        ) as channel:
+        ports = ChannelPorts(
+            session, clock or RealClock(), load_blob, state, alerts or NoAlerts(), people=people or NobodyListed()
+        )
+        async with PART.open(config, ports) as channel:
             stage = Stage(fake, channel, RecordingGateway(), blobs)
             if not running:
                 yield stage

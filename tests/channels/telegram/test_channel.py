@@ -45,23 +45,6 @@ assert "telegram" in sys.modules and "telegram.ext" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
-async def test_the_command_menu_shows_what_a_listed_user_may_do() -> None:
-    async with open_stage() as stage:
-        (call,) = await stage.telegram.wait_called("setMyCommands")
-        assert [(command["command"], command["description"]) for command in call["commands"]] == [
-            ("status", "How it is going"),
-            ("stop", "Stop"),
-        ]
-
-
-async def test_a_menu_that_cannot_be_set_is_no_trouble() -> None:
-    async with open_stage() as stage:
-        stage.telegram.fail("setMyCommands", status=500, description="no")
-        await stage.telegram.wait_called("setMyCommands")
-        await stage.telegram.world.say("hello")
-        await stage.gateway.wait_accepted(1)
-
-
 async def test_its_health_says_when_telegram_last_answered() -> None:
     async with open_stage() as stage:
         assert stage.channel.health() == "connecting"

@@ -19,7 +19,11 @@ USERS = {
     "telegram:6": {"name": "Guest", "roles": ["guest"]},
     "telegram:7": {"name": "Root", "roles": ["admin"]},
     "telegram:8": {"name": "Chief", "roles": ["admin"]},
+    "telegram:9": {"name": "Nora"},
 }
+
+RECEIVED = "Ann wants to send you messages through me."
+"""What stands with Nora where the call ran: the message waits for her word."""
 
 
 def telling(text: str = "hello") -> Json:
@@ -79,7 +83,7 @@ async def test_a_button_lets_the_call_run_once_and_the_message_says_who_pressed_
         buttons = data_of(asked)
         assert list(buttons) == ["Allow once", "Always for messages to telegram:9", "Deny", "Details"]
         assert asked.text.startswith(
-            "Ann's agent wants to send this to 9 on telegram\n\nIt cannot be taken back.\n\nhello"
+            "Ann's agent wants to send this to Nora on telegram\n\nIt cannot be taken back.\n\nhello"
         )
         await telegram.world.press(5, asked.message_id, buttons["Allow once"], user=6)
         await telegram.world.press(5, asked.message_id, buttons["Allow once"], user=5)
@@ -88,7 +92,8 @@ async def test_a_button_lets_the_call_run_once_and_the_message_says_who_pressed_
         assert after.message_id == asked.message_id and after.keyboard == ()
         told = ["", "Allowed.", "Already decided: allowed by Ann."]
         assert sorted(await toasts(telegram, 3)) == told, "in whatever order they were shown"
-        assert [sent.text for sent in await telegram.wait_sent(9)] == ["hello"]
+        (sent,) = await telegram.wait_sent(9)
+        assert sent.text.startswith(RECEIVED), "it is Nora's turn to say whether it is welcome"
 
 
 @pytest.mark.promise("P-approval")
@@ -164,3 +169,36 @@ async def test_the_whole_of_a_long_call_is_a_document_beside_its_question(tmp_pa
         assert document.file_name == "message.txt" and words in (document.file or b"").decode()
         await telegram.world.press(5, asked.message_id, data_of(asked)["Deny"])
         await decided(telegram, 5, "✗ Denied by Ann")
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_yes_to_a_text_that_was_shown_in_parts_shows_all_of_it_first(tmp_path: Path) -> None:
+    """The button is not there yet; a forged press and a typed order meet the same check."""
+    async with daemon(tmp_path, telling("word " * 1_000)) as telegram, asyncio.timeout(30):
+        await telegram.world.say("go")
+        asked = await question(telegram)
+        assert list(data_of(asked)) == ["Deny", "Details"] and "too long to show here" in asked.text
+        name = data_of(asked)["Deny"].split(":")[1]
+        await telegram.world.say(f"/approve {name}")
+        await telegram.wait_for(
+            lambda: any("Read it, then press it again." in s.text for s in telegram.sent(5)) or None
+        )
+        opened = await telegram.wait_for(
+            lambda: next((s for s in telegram.sent(5) if "Allow once" in data_of(s)), None)
+        )
+        (whole,) = [sent for sent in telegram.sent(5) if sent.file]
+        assert opened.message_id == asked.message_id and telegram.sent(9) == [] and whole.text.startswith("All of it")
+        await telegram.world.press(5, asked.message_id, data_of(opened)["Allow once"], user=5)
+        (sent,) = await telegram.wait_sent(9)
+        assert sent.text.startswith(RECEIVED)
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_forged_press_of_allow_before_details_is_refused(tmp_path: Path) -> None:
+    async with daemon(tmp_path, telling("word " * 1_000)) as telegram, asyncio.timeout(30):
+        await telegram.world.say("go")
+        asked = await question(telegram)
+        forged = data_of(asked)["Deny"].rpartition(":")[0] + ":0"
+        await telegram.world.press(5, asked.message_id, forged, user=5)
+        assert await toasts(telegram, 1) == ["This is all of it. Read it, then press it again."]
+        assert telegram.sent(9) == []

@@ -349,7 +349,7 @@ async def begin_anew(screen: Screen, stage: Stage) -> None:
     daemon.store("t1", AssistantMessage(ANSWER))
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+@pytest.mark.parametrize("theme", ["textual-dark", pytest.param("textual-light", marks=pytest.mark.long)])
 @pytest.mark.screen
 async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme: str) -> None:
     stage = Stage(tmp_path, SteppedClock())

@@ -50,6 +50,26 @@ async def test_one_letter_answers_an_approval_when_nothing_follows(
     assert daemon.heard == []
 
 
+@pytest.mark.promise("P-message-other-chats")
+async def test_whether_another_person_may_write_is_asked_and_answered_like_an_approval_without_a_turn(
+    daemon: FakeGateway, stage: Stage, clock: SteppedClock
+) -> None:
+    now = clock.now()
+    title = "Ann wants to send you messages through me. Allow?"
+    wanted = Question(
+        "a0", "approval", "tui:me", title, "", (ALLOW, DENY), False, asked_at=now, expires_at=now + 86_400
+    )
+    async with stage.unseen() as client:
+        daemon.ask("", wanted)
+        await client.until(title)
+        assert "24 h left" in seen_by(client, clock)
+        client.type("y")
+        await until_asleep(clock)
+        clock.advance(HOLD_SECONDS)
+        assert await until_decided(daemon) == [("a0", ALLOW)]
+        await client.until("allowed by you")
+
+
 @pytest.mark.promise("P-terminal-approval")
 async def test_always_is_a_letter_of_its_own_and_answers_only_where_it_is_offered(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock

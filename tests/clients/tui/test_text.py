@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.clients.tui.text import count, error_words, hint, one_line, printable, seconds
+from goclaw.clients.tui.text import artifact_lines, count, error_words, hint, one_line, printable, seconds
 from goclaw.common.core.markdown import markdown_parser
+from goclaw.common.core.messages import NAMED, SAID, Artifact
 
 
 @given(st.text())
@@ -68,3 +69,10 @@ def test_raw_html_and_definitions_are_text() -> None:
         "<div>y</div>",
         "[1]: http://x",
     ]
+
+
+def test_what_is_handed_over_is_its_text_or_its_path_with_the_way_to_open_it() -> None:
+    file = Artifact(NAMED, "b", "text/csv", "out/my sales.csv", 12_300)
+    assert artifact_lines(file) == ["▸ out/my sales.csv · 12.3 kB", "  goclaw open 'out/my sales.csv'"]
+    assert artifact_lines(Artifact(SAID, "b", "text/markdown", "message.md", 9, "one\ntwo")) == ["one", "two"]
+    assert artifact_lines(Artifact("table", "b", "application/json", "table.json", 9)) == ["▸ table.json · 9 B"]

@@ -13,7 +13,7 @@ from tests.clients.web_ui.shared import DORA
 pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).parents[2] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-PANELS = ("sessions", "memory", "schedules", "usage", "status", "devices")
+PANELS = ("files", "sessions", "memory", "schedules", "usage", "status", "devices")
 SERIOUS = """
 async (rules) => {
   const found = await axe.run(document, {resultTypes: ['violations'], ...(rules.length ? {runOnly: rules} : {})});

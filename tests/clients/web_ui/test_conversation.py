@@ -1,16 +1,24 @@
 """The chat: streams, tools, questions, files."""
 
+import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.clients.web_ui.daemon import WebDaemon
+from goclaw.conversation.schedules.jobs import DAY_SECONDS
+from goclaw.conversation.schedules.messages_to_others import Pair
+from goclaw.durable.store.open import open_database
+from tests.clients.web_ui.daemon import ANN, CLOCK, WebDaemon, running
 from tests.clients.web_ui.device import device
 from tests.clients.web_ui.seen import READ, seen, unseen
 from tests.clients.web_ui.shared import CLEO, EFFECT, WORDS
 
 pytestmark = pytest.mark.browser
+
+BEN = "telegram:6"
 
 LISTEN = f"""
 const read = {READ};
@@ -76,6 +84,28 @@ def test_an_approval_is_answered_once_and_closes_on_all_devices(
             expect(here.page.locator("tool-card").last).to_have_attribute("data-state", "done")
             seen(here.answers.last, "All done.")
         assert (daemon.workspace / "effects.log").read_text() == "done\n"
+
+
+async def keep_consent(daemon: WebDaemon) -> None:
+    """Ann's first message to Ben waits for his word, since a moment ago."""
+    pair, now = Pair(ANN, BEN, {}), CLOCK.now()
+    async with open_database(daemon.state / "goclaw.db") as opened:
+        await opened.write(pair.fact("asked", until=now + DAY_SECONDS, card="card"))
+
+
+@pytest.mark.promise("P-message-other-chats")
+def test_a_person_is_asked_on_the_page_whether_another_one_may_write(browser: Browser, tmp_path: Path) -> None:
+    daemon = WebDaemon(tmp_path, users={ANN: {"name": "Ann"}, BEN: {"name": "Ben"}})
+    daemon.prepare()
+    with ThreadPoolExecutor(1) as thread:  # the browser's driver may have a loop in this one
+        thread.submit(asyncio.run, keep_consent(daemon)).result()
+    with running(daemon), device(browser, daemon, 360) as phone:
+        phone.sign_in(daemon.token(BEN))
+        card = phone.page.locator("question-card").last
+        seen(card, "Ann wants to send you messages through me. Allow?")
+        seen(card, "24 h left")
+        phone.button("Allow").tap()
+        seen(card, "Allowed by you.")
 
 
 def test_a_question_is_answered_by_an_option_or_in_own_words(browser: Browser, daemon: WebDaemon, token: str) -> None:

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from goclaw.common.core.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import (
+    NAMED,
+    SAID,
+    SENT,
+    Artifact,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from tests.clients.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.clients.web_ui.device import device
 from tests.clients.web_ui.seen import seen
@@ -95,11 +105,16 @@ def _spoken() -> list[Message]:
     messages: list[Message] = []
     for number, text in enumerate(CORPUS):
         text = text.replace("\x00", "")
-        kept = Artifact("diff", f"{number:064x}", "text/x-diff", text[:60], 12)
+        kept = (
+            Artifact("diff", f"{number:064x}", "text/x-diff", text[:60], 12),
+            Artifact(SAID, f"{number:064x}", "text/markdown", text[:60], 12, text),
+            Artifact(SENT, f"{number:064x}", text[:60], text[:60], 12),
+        )
+        named = (Artifact(NAMED, f"{number:064x}", "image/svg+xml", text[:60], 12),)
         messages += [
             UserMessage(text),
-            AssistantMessage(text, (ToolCall(f"c{number}", text[:60], {text: text, "list": [text]}),)),
-            ToolResult(f"c{number}", text[:60], text, number % 3 == 0, hint=text, call_hint=text, artifacts=(kept,)),
+            AssistantMessage(text, (ToolCall(f"c{number}", text[:60], {text: text, "list": [text]}),), artifacts=named),
+            ToolResult(f"c{number}", text[:60], text, number % 3 == 0, hint=text, call_hint=text, artifacts=kept),
         ]
     return messages
 
@@ -166,7 +181,7 @@ def test_no_name_of_a_file_person_or_session_acts(browser: Browser, daemon: WebD
         expect(here.page.get_by_role("option").first).to_be_visible()
         nothing_acts(here.page)
         here.box.press("Escape")
-        for panel in ("sessions", "memory", "schedules", "usage", "status", "devices"):
+        for panel in ("files", "sessions", "memory", "schedules", "usage", "status", "devices"):
             place = here.go(panel)
             if panel == "memory":
                 expect(place.locator("details").nth(len(NAMES) // 2)).to_be_attached()

@@ -141,6 +141,17 @@ async def test_a_change_is_in_force_within_two_seconds(tmp_path: Path, way: str)
         assert users.get("telegram:123456") is None
 
 
+async def test_a_change_of_entries_is_announced_once_and_a_broken_file_is_none(tmp_path: Path) -> None:
+    path, seen = tmp_path / "users.json", list[int]()
+    path.write_text(json.dumps(SPEC))
+    users = Users.read(path)
+    users.changes.append(lambda: seen.append(len(users.all())))
+    for text in (json.dumps(SPEC), "{", json.dumps({"users": {"tui:ann": {}}}), json.dumps({"users": {"tui:ann": {}}})):
+        path.write_text(text)
+        await users.refresh()
+    assert seen == [1]
+
+
 @pytest.mark.promise("P-users-live")
 @pytest.mark.parametrize("text", ["", '{"users": {', '{"users": {"telegram:@x": {}}}', "[]"])
 async def test_a_file_broken_later_leaves_the_last_good_one_in_force(tmp_path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """Changing one key of the configuration file: comments and everything else stay, or nothing is changed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,44 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_only_the_one_key_is_written(before: str, after: str) -> None:
     assert with_value(before, KEY, 9) == after
     assert yaml.safe_load(after)["memory"]["max_results"] == 9
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("memory: {max_results: 6}  # why\n", "memory: {max_results: 9}  # why\n"),
+        ("memory: {enabled: true, max_results: 6}\n", "memory: {enabled: true, max_results: 9}\n"),
+        ("memory: {enabled: true}\n", 'memory: {"max_results": 9, enabled: true}\n'),
+        ("memory: {}\n", 'memory: {"max_results": 9}\n'),
+        ("memory: null  # none\n", 'memory: {"max_results": 9}  # none\n'),
+        ("{memory: , log_level: DEBUG}\n", '{memory: {"max_results": 9} , log_level: DEBUG}\n'),
+        ("{memory, log_level: DEBUG}\n", '{memory: {"max_results": 9}, log_level: DEBUG}\n'),
+        ("{memory: {max_results: }}\n", "{memory: {max_results: 9 }}\n"),
+        ("{}", '{"memory": {"max_results": 9}}'),
+        (
+            "{ # mine\n  log_level: DEBUG, # all\n}\n",
+            '{ # mine\n  "memory": {"max_results": 9},\n  log_level: DEBUG, # all\n}\n',
+        ),
+    ],
+)
+def test_a_file_in_flow_form_keeps_it(before: str, after: str) -> None:
+    assert with_value(before, KEY, 9) == after
+    assert yaml.safe_load(after)["memory"]["max_results"] == 9
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4])
+@pytest.mark.parametrize("memory", [{"max_results": 6, "enabled": True}, {"enabled": True}, {}, None])
+def test_a_file_of_json_stays_json(tmp_path: Path, indent: int | None, memory: Any) -> None:
+    before = {"telegram": {"token": "123:abc"}, "memory": memory, "models": {"agent": ["demo"]}}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(before, indent=indent))
+    change(file, KEY, 9)
+    set_key(file, "models.agent", ("demo", "scripted:x"))
+    set_key(file, "roles.child", {"tools": ("read",), "guard": "off"})
+    models, roles = {"agent": ["demo", "scripted:x"]}, {"child": {"tools": ["read"], "guard": "off"}}
+    expected = {**before, "memory": {**(memory or {}), "max_results": 9}, "models": models, "roles": roles}
+    assert json.loads(file.read_text()) == expected
+    assert not indent or '"telegram": {\n' in file.read_text()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +138,8 @@ def test_a_file_that_is_missing_is_made_and_one_that_is_there_keeps_its_mode(tmp
         ("", "policy.mode", "bypass", "cannot be changed here"),
         ("", "models.agent", "x", "cannot be changed here"),
         ("", "../x", 1, "cannot be changed here"),
-        ("memory: {max_results: 6}\n", KEY, 9, "by hand"),
+        ("memory: [max_results]\n", KEY, 9, "by hand"),
+        ("{memory: 6}\n", KEY, 9, "by hand"),
         ("memory: [\n", KEY, 9, "cannot be read"),
         ("- a\n", KEY, 9, "by hand"),
         ("memory:\n  max_result: 1\n", KEY, 9, "max_result"),

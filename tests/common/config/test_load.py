@@ -46,6 +46,13 @@ BROKEN_FILES = [
     ("users_file: ${CONFIG}/users.json\n", "1:1", ["users_file", "contains ${CONFIG}", "`~/`"]),
     ("plugins: [/srv/$TEAM/x.py]\n", "1:11", ["plugins", "contains $TEAM", "`~/`"]),
     ("telegram:\n  tokne: x\n", "2:3", ["telegram.tokne", "unknown key", "`token`"]),
+    ("tools:\n  bash: {compress_output: true}\n", "2:3", ["tools.bash", "unknown key; did you mean `tools.exec`?"]),
+    ("tools:\n  Grep: {threads: 3}\n", "2:3", ["tools.Grep", "did you mean `tools.search`?"]),
+    (
+        "tools:\n  enabled: {clarify_disabled: true}\n",
+        "2:3",
+        ["tools.enabled", "unknown key; ", "`tools.disabled`", "`[ask_user]` for `clarify_disabled`"],
+    ),
     ("telegarm: {}\n", "1:1", ["telegarm", "unknown key", "`telegram`"]),
     ("telegram:\n  baseUrl: http://x\n", "2:3", ["telegram.baseUrl", "`base_url`"]),
     ("token: x\n", "1:1", ["token", "`telegram.token`"]),
@@ -423,6 +430,10 @@ def test_a_private_folder_protects_the_file_in_it(tmp_path: Path) -> None:
 def test_overrides_name_unknown_keys(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"command line: http\.prt: unknown key; did you mean `port`"):
         load(**{"http.prt": "1"})
+    with pytest.raises(ConfigError, match=r"tools\.bash\.compress_output: unknown key; did you mean `tools\.exec`"):
+        load(**{"tools.bash.compress_output": "true"})
+    with pytest.raises(ConfigError, match=r"tools\.enabled\.clarify_disabled: unknown key; `tools\.disabled` turns"):
+        load(**{"tools.enabled.clarify_disabled": "true"})
 
 
 def test_numbers_with_underscores_and_quotes_are_numbers(load: Load) -> None:

@@ -48,6 +48,7 @@ def test_a_command_is_named_as_it_is_done_here(
     container.daemon_command.cache_clear()
 
 
+@pytest.mark.house
 def test_no_other_text_names_a_command_that_a_container_has_not() -> None:
     """Docstrings are left out: help of the commands themselves, and words for who reads the source."""
     found = [

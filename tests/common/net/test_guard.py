@@ -242,7 +242,7 @@ async def test_a_refusal_says_what_and_why_and_how_to_make_an_exception() -> Non
         await names(nas_home=["192.168.1.5"]).addresses("nas.home", 80)
     assert str(refusal.value) == (
         "refused: nas.home leads to 192.168.1.5, which is a private network; "
-        "tools.network.allow makes an exception for `nas.home:80`"
+        "an admin can make an exception for `nas.home:80`"
     )
 
 

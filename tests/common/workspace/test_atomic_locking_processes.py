@@ -66,6 +66,7 @@ async def test_of_three_processes_that_edit_one_file_no_edit_is_lost(target: Tar
     assert locks_of(target) == [], "no lock is left behind"
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.promise("P-edits-kept")
 async def test_a_server_of_tools_and_a_command_edit_one_file_side_by_side(target: Target, file: Path) -> None:

@@ -75,7 +75,7 @@ async def test_what_is_too_much_is_not_run() -> None:
 
 async def test_failures_are_counted_after_they_ran() -> None:
     steps = Steps([AssistantMessage("", (ToolCall("1", "bad", {}),))] * 3)
-    with pytest.raises(LimitReached, match="failed_calls"):
+    with pytest.raises(LimitReached, match="failed tool calls in a row"):
         await run_turn(steps, policy(failed_calls=2))
     assert steps.done[-1] == "use 2 bad"
 

@@ -78,7 +78,7 @@ async def test_a_script_that_changes_while_it_is_asked_for_is_not_run(tmp_path: 
     async with world.running() as core:
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
-        assert "`x.sh` (sha256:" in question.text or "cd sub" in line
+        assert "- `x.sh`" in question.text or "cd sub" in line
         shown = hashes_in(world.root)
         if how == "rewritten":
             script.write_text("echo evil")

@@ -107,9 +107,7 @@ async def test_the_turn_ends_where_that_is_wanted_and_says_what_was_missing(tmp_
         await core.say("book it")
         await core.settled()
         last = (await core.messages())[-2]
-    assert world.texts() == [
-        "I stopped: my call of book lacked required fields: window, rank (agents.main.policy.on_missing_fields)."
-    ]
+    assert world.texts() == ["I stopped: my call of book lacked required fields: window, rank."]
     assert isinstance(last, ToolResult)
     assert last.is_error
 

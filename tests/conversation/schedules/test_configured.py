@@ -75,7 +75,7 @@ async def test_its_result_may_go_to_a_url(world: World) -> None:
 async def test_only_the_file_changes_it(world: World) -> None:
     async with world.running() as core:
         await follow(core, {"tea": TEA})
-        with pytest.raises(StateError, match=r"tea is in config.yaml \(schedules.tea\): change it there"):
+        with pytest.raises(StateError, match=r"tea stands in the configuration of this gateway"):
             await core.schedules.remove(HERE, "tea")
 
 

@@ -11,7 +11,16 @@ import pytest
 from goclaw.channels.base import Capabilities, Doubt
 from goclaw.common.auth.users import User
 from goclaw.common.core.catalog import TOOLS
-from goclaw.common.core.events import ALLOW, DENY, Actor, Address, Delivery
+from goclaw.common.core.events import (
+    ALLOW,
+    DENY,
+    Actor,
+    Address,
+    AnswerRefusal,
+    Delivery,
+    QuestionAnswered,
+    QuestionAsked,
+)
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.plugins import load
 from goclaw.conversation.schedules.messages_to_others import MOST_HELD
@@ -68,6 +77,36 @@ async def to_ben(core: Core, world: World, **more: Any) -> None:
     await hourly(core, world, **given | more)
 
 
+def cards(core: Core) -> list[tuple[str, str]]:
+    """What the terminals and pages of Ben's conversation were shown of questions: what is asked, what was answered."""
+    return [
+        ("asked", event.question.title) if isinstance(event, QuestionAsked) else (event.answer, event.by)
+        for event in core.seen
+        if isinstance(event, QuestionAsked | QuestionAnswered) and event.session == BEN.key
+    ]
+
+
+@pytest.mark.promise("P-message-other-chats")
+@pytest.mark.parametrize(("answer", "words"), [(ALLOW, "may send"), (DENY, "may not send")])
+async def test_a_terminal_and_a_page_show_the_question_too_also_later_and_take_the_answer(
+    tmp_path: Path, answer: str, words: str
+) -> None:
+    stage = world(tmp_path)
+    async with stage.running() as core:
+        await to_ben(core, stage)
+        await pass_time(core, stage, HOUR)
+        assert cards(core) == [("asked", ASKED)]
+    async with stage.running() as core:
+        (question,) = (await core.gateway.now(BEN.key)).questions
+        assert (question.title, question.options, question.asker) == (ASKED, (ALLOW, DENY), BEN.key)
+        assert (await core.gateway.now(ANN.key)).questions == ()
+        assert (await core.gateway.decide(ANN, question.id, answer)).refusal is AnswerRefusal.GONE
+        assert words in (await core.gateway.decide(BEN, question.id, answer)).text
+        await core.settled()
+        assert cards(core) == [(answer, BEN.key)] and (await core.gateway.now(BEN.key)).questions == ()
+        assert heard(stage, BEN)[-1].startswith("edit: ")
+
+
 @pytest.mark.promise("P-message-other-chats")
 async def test_a_first_message_waits_for_the_receivers_yes_and_names_its_author(tmp_path: Path) -> None:
     stage = world(tmp_path)
@@ -105,7 +144,7 @@ async def test_without_an_answer_for_a_day_the_author_is_told_and_a_late_yes_cou
         words = "memory:ben has not said for a day whether your messages are welcome, so yours was not delivered."
         assert heard(stage, ANN)[2:] == [words], "after the question for the zone, and the answer to the command"
         assert "does not exist" in await press(core, stage, BEN, "Allow")
-        assert heard(stage, BEN) == [ASKED]
+        assert heard(stage, BEN) == [ASKED] and cards(core) == [("asked", ASKED), ("", "")]
 
 
 async def test_stop_these_ends_an_authors_messages_and_blocked_takes_that_back(tmp_path: Path) -> None:
@@ -163,7 +202,7 @@ async def test_nothing_goes_to_a_chat_where_nobody_listed_could_agree(tmp_path: 
         await to_ben(core, stage, address=Address("memory", "unknown"))
         await pass_time(core, stage, HOUR)
         assert [each.delivery.address.chat for each in stage.room.all] == ["ann"]
-        assert "memory:unknown is not in users.json" in heard(stage, ANN)[0]
+        assert "I do not know memory:unknown" in heard(stage, ANN)[0]
 
 
 async def test_in_a_group_an_admin_decides(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_what_a_person_asked_for_is_never_held(tmp_path: Path) -> None:
         await core.settled()
         await core.schedules.run(HERE, "work")
         await core.settled()
-        assert world.texts() == ["Hello!", "⏰ Reminder: Drink tea.", "Drink tea.", "Done."]
+        assert world.texts() == ["Hello!", "⏰ Reminder: Drink tea.", "⏰ Reminder: Drink tea.", "Done."]
 
 
 async def test_an_answer_does_not_wait_behind_what_is_held(tmp_path: Path) -> None:

@@ -333,7 +333,27 @@ async def test_a_run_by_hand_moves_no_due_time(world: World) -> None:
         await core.schedules.run(HERE, "tea")
         await core.settled()
         (stored,) = await core.schedules.of(HERE)
-        assert world.texts() == ["Drink tea."] and (stored.next, stored.state) == (before, "active")
+        assert world.texts() == ["⏰ Reminder: Drink tea."] and (stored.next, stored.state) == (before, "active")
+
+
+async def test_a_run_by_hand_reads_alike_for_what_comes_once_and_again_and_a_task_is_no_reminder(
+    tmp_path: Path,
+) -> None:
+    ann = Actor("memory:here", "memory")
+    world = World(tmp_path, [Answer("Done.")], users=[User(ann.key, timezone="UTC")])
+    async with world.running() as core:
+        for name, order in {
+            "again": "--every 1h --message Drink tea.",
+            "once": "--at 20m --message Drink tea.",
+            "task": "--at 20m --task Look.",
+        }.items():
+            await core.command(f"/schedule add {name} {order}", actor=ann)
+            before = len(world.texts())
+            await core.command(f"/schedule run {name}", actor=ann)
+            await core.settled()
+            said = [text for text in world.texts()[before:] if text != f"{name} is running."]
+            assert said == (["Done."] if name == "task" else ["⏰ Reminder: Drink tea."])
+        assert "Reminder" not in str(world.script.requests)
 
 
 async def test_people_see_and_change_their_own_jobs(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ async def test_a_denial_ends_the_turn_when_every_call_has_its_result(tmp_path: P
         denied, changed = await results(core, ANN.key)
         assert "denied" in denied and changed == "changed"
         (end,) = [event for event in core.seen if isinstance(event, TurnFinished)]
-    sentence = "I stopped: my call of reach was refused (policy.deny_ends_turn). Tell me how to continue."
+    sentence = "I stopped: my call of reach was refused. Tell me how to continue."
     assert (end.outcome, end.text) == ((Outcome.LIMITED, sentence) if ends else (Outcome.ANSWERED, "Another way."))
 
 

@@ -160,7 +160,7 @@ async def test_an_agent_whose_policy_forbids_it_is_not_paused(tmp_path: Path) ->
         reply = await core.command("/pause")
         trail.gate.set()
         await core.settled()
-    assert reply.startswith("This agent's turns cannot be paused (agents.main.policy.interrupts_allowed).")
+    assert reply.startswith("This agent's turns cannot be paused.")
     assert world.texts().count("done") == 1
 
 

@@ -107,7 +107,7 @@ async def test_one_that_fails_says_why(tmp_path: Path) -> None:
         info = await ended(core)
         assert info.state is TaskState.FAILED
         said = await core.sessions.ports.environment.tasks.tail(info.id, info.owner, 500)
-        assert "agents.kinds.reader.policy.max_tool_calls" in said
+        assert "tool calls in one turn" in said
 
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)

@@ -160,7 +160,7 @@ async def test_its_own_policy_bounds_it(tmp_path: Path) -> None:
     script = [
         asks_for("do it", planning()),
         asks_for(ASKED, NOTE, ToolCall("n2", "note", {})),
-        says("agents.kinds.planner.policy.max_tool_calls", "It was too much."),
+        says("tool calls in one turn", "It was too much."),
     ]
     trail = Trail("noted")
     world = world_with(tmp_path, script, [acting("note", trail.leave)], agents=agents)

@@ -212,7 +212,7 @@ async def test_one_that_fails_says_what_it_left(tmp_path: Path) -> None:
     script += [CHANGING[2], asks_for("b.txt", ToolCall("r1", "read", {"path": "a.txt"}))]
     async with world_of(tmp_path, script, agents={"kinds": kinds}) as world:
         (told,) = await done(world)
-        assert "max_tool_calls" in told and "Its worktree is kept" in told and "b.txt" in told
+        assert "tool calls in one turn" in told and "Its worktree is kept" in told and "b.txt" in told
 
 
 async def test_a_workspace_without_a_repository_is_told_what_is_missing(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ async def test_where_nothing_contains_commands_none_is_made(tmp_path: Path) -> N
 
 async def test_more_than_the_limit_are_not_kept(tmp_path: Path) -> None:
     async with world_of(
-        tmp_path, [*CHANGING, says("limits.worktrees", "It cannot be.")], limits={"worktrees": 1}
+        tmp_path, [*CHANGING, says("which is the limit", "It cannot be.")], limits={"worktrees": 1}
     ) as world:
         async with world.running() as core:
             await core.say("do it")
@@ -265,7 +265,7 @@ async def test_more_than_the_limit_are_not_kept(tmp_path: Path) -> None:
             await core.settled()
             told = results(await core.messages())
         (tree,) = (world.root / TREES).iterdir()
-        assert "limits.worktrees" in told[1] and tree.name in told[1] and "git worktree remove" in told[1]
+        assert "which is the limit" in told[1] and tree.name in told[1] and "git worktree remove" in told[1]
 
 
 @pytest.mark.deep

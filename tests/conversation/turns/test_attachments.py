@@ -248,14 +248,14 @@ async def test_a_voice_message_is_transcribed_and_marked_as_such(tmp_path: Path)
     assert ears.given == [Recording(b"OggS sound", "audio/ogg", "voice.ogg")] and inbox(world) == {}
 
 
-async def test_without_a_transcriber_the_model_is_told_how_to_get_one_and_the_recording_is_kept(
+async def test_without_a_transcriber_the_model_is_told_so_and_the_recording_is_kept(
     tmp_path: Path,
 ) -> None:
     world = world_of(tmp_path)
     heard = await hears(world, sound("voice"), text="")
     assert heard.endswith(
-        "[Voice message, 12 s, 10 bytes, saved as inbox/voice.ogg; not transcribed: no transcriber is configured "
-        "(media.transcriber in config.yaml)]"
+        "[Voice message, 12 s, 10 bytes, saved as inbox/voice.ogg; not transcribed: no model that "
+        "understands speech is set up]"
     )
     assert inbox(world) == {"voice.ogg": b"OggS sound"}
 

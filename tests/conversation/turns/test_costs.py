@@ -38,9 +38,7 @@ async def test_a_turn_ends_before_the_request_after_its_tokens_are_spent(tmp_pat
         await core.say("go")
         await core.settled()
         assert (await core.sessions.ports.store.spending.of_session("memory:here")).requests == 2
-    assert world.texts() == [
-        "I stopped: this turn used 130,000 tokens; the limit is 100,000 (agents.main.policy.max_tokens)."
-    ]
+    assert world.texts() == ["I stopped: this turn used 130,000 tokens; the limit is 100,000."]
 
 
 async def test_a_turn_ends_when_it_has_cost_enough_and_the_next_one_begins_anew(tmp_path: Path) -> None:
@@ -49,7 +47,7 @@ async def test_a_turn_ends_when_it_has_cost_enough_and_the_next_one_begins_anew(
         for text in ("go", "and now?"):
             await core.say(text)
             await core.settled()
-    assert world.texts() == ["I stopped: this turn used $0.70; the limit is $0.50 (limits.turn_cost).", "fine"]
+    assert world.texts() == ["I stopped: this turn used $0.70; the limit is $0.50.", "fine"]
 
 
 async def test_what_is_spent_is_known_after_a_restart(tmp_path: Path) -> None:
@@ -59,7 +57,7 @@ async def test_what_is_spent_is_known_after_a_restart(tmp_path: Path) -> None:
         await core.settled()
     async with world.running() as core:
         await core.settled()
-    assert world.texts()[-1].endswith("(limits.turn_tokens).")
+    assert world.texts()[-1].endswith("; the limit is 60,000.")
 
 
 async def test_a_person_has_a_day_over_all_sessions_and_nobody_elses(tmp_path: Path) -> None:

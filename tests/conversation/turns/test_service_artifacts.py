@@ -16,7 +16,7 @@ from goclaw.common.auth.users import Users
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Address, Delivery, Inbound, MessageStored, Outcome, ToolFinished, ToolStarted
-from goclaw.common.core.messages import Artifact, ToolCall, ToolResult
+from goclaw.common.core.messages import NAMED, SAID, SENT, Artifact, ToolCall, ToolResult
 from goclaw.common.specs import SideEffect
 from goclaw.conversation.sessions.forgetting import MediaSweep
 from goclaw.conversation.turns.service import MAX_ARTIFACT_BYTES, MAX_FILES, files_of
@@ -201,6 +201,18 @@ def test_changes_of_files_are_sent_only_where_the_channel_wants_them() -> None:
     change = replace(artifact(2), mime="text/x-diff")
     assert sent([artifact(1), change]) == [artifact(1).blob, change.blob]
     assert sent([artifact(1), change], channel=Sparing()) == [artifact(1).blob]
+
+
+@pytest.mark.promise("P-files-given")
+def test_a_named_file_goes_where_the_answer_goes_unless_a_call_sent_it() -> None:
+    group, named = Address("telegram", "-100123", "7"), replace(artifact(1), kind=NAMED)
+    assert sent([named, artifact(2)], address=group) == [named.blob]
+    assert sent([artifact(2), named, replace(artifact(3), kind=SENT), replace(artifact(4), kind=SAID)]) == [
+        artifact(2).blob,
+        named.blob,
+    ]
+    assert sent([replace(artifact(1), kind=SENT), named]) == []
+    assert sent([named], Outcome.STOPPED) == []
 
 
 def test_none_is_sent_where_others_read_or_nobody_takes_files_or_no_answer_came() -> None:

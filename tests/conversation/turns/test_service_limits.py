@@ -1,6 +1,7 @@
-"""Every limit ends the turn with a sentence to the user that names the limit and its key."""
+"""Every limit ends the turn with a sentence to the user that names the limit; the log names its key."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -31,28 +32,29 @@ async def fail() -> str:
         (
             {"tool_calls": 2},
             calls(3),
-            "I stopped after 2 tool calls in one turn (limits.tool_calls).",
+            "I stopped after 2 tool calls in one turn.",
         ),
         (
             {"repeated_calls": 2},
             calls(3, same=True),
-            "I stopped: I repeated the same look call more than 2 times in a row (limits.repeated_calls).",
+            "I stopped: I repeated the same look call more than 2 times in a row.",
         ),
         (
             {"failed_calls": 2},
             calls(3, same=True),
-            "I stopped after 2 failed tool calls in a row (limits.failed_calls).",
+            "I stopped after 2 failed tool calls in a row.",
         ),
         (
             {"turn_seconds": 2},  # in which a slow machine, too, asks and hears the first words
             [Answer("Let me think", seconds=60)],
-            "I stopped: this took longer than 2 s (limits.turn_seconds).",
+            "I stopped: this took longer than 2 s.",
         ),
     ],
 )
-async def test_a_limit_names_itself_to_the_user(
-    tmp_path: Path, limits: dict[str, Any], answers: list[Answer], sentence: str
+async def test_a_limit_names_itself_to_the_user_and_its_key_to_the_log(
+    tmp_path: Path, limits: dict[str, Any], answers: list[Answer], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     written = "Let me\n\n[stopped here]\n" if "turn_seconds" in limits else ""
     world = World(tmp_path, answers, tools=[acting("look", fail)], limits=limits)
     async with world.running() as core:
@@ -64,6 +66,7 @@ async def test_a_limit_names_itself_to_the_user(
     notice = f"[stopped here]\n{sentence}" if written else f"[{sentence}]"
     assert stored[-1] == AssistantMessage(notice, notice=True)
     assert not written or stored[-2] == AssistantMessage("Let me")
+    assert f"the turn reached limits.{next(iter(limits))}" in caplog.messages
 
 
 @tool(side_effect=SideEffect.READ_ONLY)
@@ -124,4 +127,4 @@ async def test_a_tool_is_cut_when_the_turn_has_taken_too_long(tmp_path: Path) ->
         await core.say("go")
         await core.settled()
     assert trail.cancelled == trail.times <= 1
-    assert world.texts() == ["I stopped: this took longer than 0.2 s (limits.turn_seconds)."]
+    assert world.texts() == ["I stopped: this took longer than 0.2 s."]

@@ -222,7 +222,7 @@ async def test_too_many_members_start_none_of_them(tmp_path: Path) -> None:
     trail = Trail("noted")
     script = [
         asks_for("make it", making(("ada", "look at x"), ("bob", "look at x"), ("eve", "look at x"))),
-        says("limits.agents_at_once", "Too many."),
+        says("which is the limit", "Too many."),
         asks_for("look at x", NOTE),
     ]
     world = world_of(tmp_path, script, trail, limits={"agents_at_once": 2})
@@ -238,7 +238,7 @@ async def test_a_team_that_the_tasks_leave_no_room_for_does_nothing(tmp_path: Pa
     trail = Trail("noted")
     script = [
         asks_for("make it", making(("ada", "look at x"), ("bob", "look at x"))),
-        says("tools.tasks.per_session", "No room."),
+        says("which is the limit", "No room."),
         asks_for("look at x", NOTE),
     ]
     world = world_of(tmp_path, script, trail)
@@ -327,7 +327,7 @@ async def test_a_member_that_meets_a_limit_ends_and_says_which(tmp_path: Path) -
         await until(lambda: not core.sessions.teams.lines(HERE))
         (info,) = await tasks_of(core)
         info = await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)
-        assert info.state is TaskState.FAILED and "max_tool_calls" in await said(core, info)
+        assert info.state is TaskState.FAILED and "tool calls in one turn" in await said(core, info)
 
 
 async def test_a_restart_loses_the_team_and_says_so(tmp_path: Path) -> None:

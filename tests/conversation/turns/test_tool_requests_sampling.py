@@ -76,7 +76,7 @@ async def test_what_it_takes_counts_against_the_limits_of_the_turn(tmp_path: Pat
     async with world.running() as core:
         await core.say("go")
         await core.settled()
-    assert world.texts() == ["I stopped: this turn used 65,015 tokens; the limit is 65,000 (limits.turn_tokens)."]
+    assert world.texts() == ["I stopped: this turn used 65,015 tokens; the limit is 65,000."]
 
 
 async def test_nothing_is_asked_that_cannot_be_afforded_and_the_asker_learns_no_figures(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
 
 CUT = Answer("Once upon a ti", stop=Stop.LENGTH)
-LIMIT = "models.options.scripted:test.max_output"
+LIMIT = "the model's output limit"
 
 
 def outcomes(core: Core) -> list[Outcome]:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests import house
 
 LOADED = """
@@ -22,6 +24,7 @@ def test_with_sqlite_no_module_of_postgres_is_imported() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.house
 def test_a_driver_is_known_to_its_store_alone() -> None:
     homes = {"psycopg": "goclaw/durable/store/postgres/", "aiosqlite": "goclaw/durable/store/sqlite/"}
     strangers = [

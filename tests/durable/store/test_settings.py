@@ -24,12 +24,14 @@ async def test_a_setting_is_kept_replaced_and_forgotten_for_its_session_only(tmp
         assert await settings.of_session("b") == {"model": "other"}
 
 
-async def test_a_fact_of_the_daemon_is_kept_and_replaced(tmp_path: Path) -> None:
+async def test_a_fact_of_the_daemon_is_kept_replaced_and_forgotten(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db") as database:
         assert await Settings(database).fact("summary_health") is None
         await Settings(database).learn("summary_health", {"failures": 1})
         await Settings(database).learn("summary_health", {"failures": 2})
         assert await Settings(database).fact("summary_health") == {"failures": 2}
+        await Settings(database).learn("summary_health", None)
+        assert await Settings(database).facts("summary_health") == {}
 
 
 async def test_a_fact_that_does_not_say_which_processes_need_it_is_refused(tmp_path: Path) -> None:

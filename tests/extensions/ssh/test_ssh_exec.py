@@ -172,6 +172,22 @@ async def test_bad_input_is_told_by_its_field(given: dict[str, Any], words: str,
     assert words in str(caught.value)
 
 
+@pytest.mark.promise("P-exec-rules")
+async def test_what_is_blocked_for_commands_is_blocked_on_hosts_before_anybody_is_asked(around: Surroundings) -> None:
+    tools = {"ssh": {"hosts": {"web1": HOST}}, "exec": {"blocked": ["rm"], "allowed": ["ls"]}}
+    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": tools})
+    arguments = ssh_exec.arguments(host="web1", command="cd / && sudo rm -rf tmp")
+    assert ssh_exec.grounds
+    with pytest.raises(ToolError, match=r"`rm -rf tmp` is blocked by tools\.exec\.blocked \(`rm`\)"):
+        await ssh_exec.grounds(arguments, around.context())
+    with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked"):
+        await around.call(ssh_exec, {"host": "web1", "command": "cd / && sudo rm -rf tmp"})
+    elsewhere = ssh_exec.arguments(host="web1", command="uptime")
+    assert (await ssh_exec.grounds(elsewhere, around.context())).labels, (
+        "which ones are allowed is said of this machine"
+    )
+
+
 @pytest.mark.promise("P-ssh")
 async def test_without_a_host_it_says_what_is_missing(around: Surroundings) -> None:
     with pytest.raises(ToolError, match=r"^ssh_exec is not set up: .*tools\.ssh\.hosts"):

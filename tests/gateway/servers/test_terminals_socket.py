@@ -353,7 +353,7 @@ async def test_a_listed_terminal_user_has_his_own_rights_and_session(tmp_path: P
             await until(client, TurnFinished)
         assert len(await core.messages("team")) == 2
         async with attach(path, "tui:eve") as client:
-            assert (await client.send("/whoami")).text.startswith("You are tui:eve.\nSession: tui:eve\nRole: user")
+            assert (await client.send("/whoami")).text.startswith("You are tui:eve.\nRole: user")
 
 
 def test_the_owner_speaks_under_the_sessions_name_or_his_login() -> None:

@@ -104,21 +104,3 @@ def test_a_broken_record_is_named_and_stops_no_command(state: Path, capsys: pyte
         assert run(["plugin", "list"]) == 1
         assert f"{state / FOLDER / RECORD}: " in capsys.readouterr().err
         assert list(load_for(Options()).packaged.faults) == [f"plugin {RECORD}"]
-
-
-@pytest.mark.promise("P-plugins-one-file")
-def test_declare_check_prints_every_fault_and_has_an_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = own(tmp_path / "mine")
-    good = put(folder / "good.py", TOOL.format(name="garden", says="x"))
-    bad = put(folder / "bad.py", "import nothing_of_that_name\n\nnot_defined()\n")
-    assert run(["declare", "check", str(good)]) == 0
-    assert capsys.readouterr().err == "goclaw: 1 file checked, no faults\n"
-    assert run(["declare", "check", str(good), str(bad)]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == ["mine/bad.py:1:1", "mine/bad.py:3:1"]
-    assert run(["declare", "check", "--json", str(bad)]) == 1
-    assert [(each["line"], each["column"]) for each in json.loads(capsys.readouterr().out)] == [(1, 1), (3, 1)]
-    assert run(["declare", "check", "missing.py"]) == 1
-    assert "No such file" in capsys.readouterr().out

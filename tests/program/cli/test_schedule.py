@@ -36,6 +36,16 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(alone: Path, caps
     assert capsys.readouterr().out.startswith("There are no schedules.")
 
 
+def test_the_owner_sets_a_time_zone_without_an_entry_in_the_users_file(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert run(["schedule", "timezone", "America/New_York"]) == 0
+    assert capsys.readouterr().out.startswith("Your time zone is America/New_York: it is ")
+    assert run(["schedule", "add", "tea", "--at", "tomorrow 8:00", "--message", "Drink tea"]) == 0
+    assert "08:00 (America/New_York)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -21,6 +21,8 @@ from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.llm.base import Stop
 from goclaw.program.cli import send
 from goclaw.tools.builtin.ask_user import ask_user
+from goclaw.tools.builtin.message import message
+from goclaw.tools.builtin.read import read
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from tests.clients.tui.bad_line import BadLine, open_bad_line
 from tests.harness import PATIENCE, Answer, Core, World
@@ -137,6 +139,27 @@ async def test_what_is_said_before_tool_calls_is_printed_before_the_answer(
     async with daemon(world):
         assert await send.send_and_wait(world.config, "go", SESSION) == ("", True)
     assert capsys.readouterr().out == "Here is the plan.\n"
+
+
+@pytest.mark.promise("P-files-given")
+async def test_what_the_agent_hands_over_is_printed_a_text_as_its_words_and_files_besides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ToolCall("c1", "message", {"action": "send", "text": "Wait.", "media_path": "sales.csv"})
+    answers = [Answer("", calls=(call,), when="go"), Answer("See [it](plot.png).", when="shown")]
+    world = World(tmp_path, answers, tools=[message, read])
+    (world.root / "sales.csv").write_text("May,3\n")
+    (world.root / "plot.png").write_bytes(b"x")
+    async with daemon(world):
+        assert await send.send_and_wait(world.config, "go", SESSION) == ("See [it](plot.png).", True)
+    said = capsys.readouterr()
+    assert said.out.split() == ["Wait."]
+    assert [line for line in said.err.splitlines() if "▸" in line or "open" in line] == [
+        "goclaw: ▸ sales.csv · 6 B",
+        "goclaw:   goclaw open sales.csv",
+        "goclaw: ▸ plot.png · 1 B",
+        "goclaw:   goclaw open plot.png",
+    ]
 
 
 async def test_texts_before_tool_calls_and_the_answer_stand_apart(

@@ -239,6 +239,21 @@ async def test_an_ollama_that_a_variable_of_this_shell_leads_to_is_found_by_the_
         assert (await home.run("config", "check")).code == 0
 
 
+async def test_a_server_at_an_address_is_written_as_a_person_would_and_its_key_into_a_file(home: Installation) -> None:
+    async with fake_provider() as server:
+        server.routes = {"/v1/models": lines({"data": [{"id": "qwen3"}]})}
+        server.will(recorded("openai_text.sse"))
+        async with wizard(home) as asked:
+            asked.type(server.url, KEY, "1", "")
+            assert await asked.end() == 0
+    assert (home.state / "config.yaml").read_text().splitlines()[1:] == [
+        *("models:", '  agent: ["local:qwen3"]'),
+        *("providers:", "  local:", f'    base_url: "{server.url}/v1"'),
+    ]
+    assert (home.state / "secrets" / "providers__local__api_key").read_text().strip() == KEY
+    assert (await home.run("config", "check")).code == 0
+
+
 async def test_enter_skips_every_question(home: Installation) -> None:
     async with wizard(home) as asked:
         asked.type("", "")

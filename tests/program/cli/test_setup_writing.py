@@ -245,6 +245,36 @@ def test_what_goes_before_the_files_is_said(state: Path) -> None:
         assert any(words in line for line in told), words
 
 
+def test_a_key_that_only_this_shell_has_is_said_to_be_missing_for_a_service_and_where_to_keep_it(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = {"ANTHROPIC_API_KEY": "k-shell", "GROQ_API_KEY": "g-shell", "TELEGRAM_BOT_TOKEN": "1:t-shell"}
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    after = load(state, None, **shell)
+    place = SetupPaths.of(after, None)
+    keep = "a service does not have {} of this shell: put its value into state/secrets/{}"
+    token = keep.format("TELEGRAM_BOT_TOKEN", "telegram_token")
+    anthropic = keep.format("ANTHROPIC_API_KEY", "anthropic_api_key")
+    groq = keep.format("GROQ_API_KEY", "providers__groq__api_key")
+    assert list(caveats(SetupAnswers(), place, after)) == [anthropic, token], "GoClaw would choose by that key"
+    assert list(caveats(SetupAnswers(ModelChoice("groq:qwen")), place, after)) == [groq, token]
+    assert list(caveats(SetupAnswers(ModelChoice("vllm:qwen")), place, after)) == [token]
+    (state / "secrets").mkdir(parents=True)
+    (state / "secrets" / "providers__groq__api_key").write_text("g-shell")
+    assert list(caveats(SetupAnswers(ModelChoice("groq:qwen")), place, load(state, None, **shell))) == [token]
+
+
+def test_a_server_at_another_address_is_written_as_by_hand(state: Path) -> None:
+    written(SetupAnswers(ModelChoice("local:qwen3", KEY, base_url="http://box:9000/v1")), state)
+    assert (state / "config.yaml").read_text().splitlines()[1:] == [
+        *("models:", '  agent: ["local:qwen3"]'),
+        *("providers:", "  local:", '    base_url: "http://box:9000/v1"'),
+    ]
+    local = load(state).config.providers["local"]
+    assert local.api_key and local.api_key.get_secret_value() == KEY and load(state).warnings == ()
+
+
 def test_a_secret_may_come_through_a_pipe_and_is_refused_when_it_is_none(tmp_path: Path) -> None:
     source, end = os.pipe()
     os.write(end, b"  a-secret\n")

@@ -13,7 +13,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import Mode
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
-from goclaw.common.core.messages import SourceKind
+from goclaw.common.core.messages import Artifact, SourceKind
 from goclaw.common.net.pages.base import NoWeb, Web
 from goclaw.common.specs import Risk, ToolSpec
 from goclaw.common.workspace import ApprovedFiles, Workspace
@@ -45,6 +45,7 @@ class Surroundings(TurnServices):
     tasks: Tasks = field(default_factory=no_tasks)
     web: Web = field(default_factory=NoWeb)
     delivered: list[Delivery] = field(default_factory=list)
+    files: list[Artifact | None] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))
     refusal: str = ""
     """Why nothing is delivered; empty: it is."""
@@ -65,11 +66,18 @@ class Surroundings(TurnServices):
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
+    def check_delivery(self, delivery: Delivery) -> None:
         if self.refusal:
             raise DeliveryError(self.refusal, permanent=True)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        self.check_delivery(delivery)
         self.delivered.append(delivery)
         return self.receipt
+
+    async def send(self, delivery: Delivery, file: Artifact | None) -> Receipt:
+        self.files.append(file)
+        return await self.deliver(delivery)
 
     async def ask(self, question: Question, step: str) -> str | None:
         self.questions.append(question)

@@ -141,13 +141,13 @@ async def test_the_rules_for_commands_judge_what_runs_in_the_background(around: 
         (bg_exec, {"command": "/bin/rm", "args": ["x"]}),
         (bg_exec, {"command": "env", "args": ["rm", "x"]}),
     ):
-        with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked"):
+        with pytest.raises(ToolError, match=r"is blocked by the rule"):
             await around.call(tool, given)
     for shell in ({"command": "bash", "stdin": "rm x"}, {"command": "sh", "keep_stdin": True}):
-        with pytest.raises(ToolError, match=r"permission denied: .*tools\.exec\.blocked"):
+        with pytest.raises(ToolError, match=r"permission denied: .*the rules for commands cannot judge it"):
             await around.call(bg_exec, shell)
     settings(around, exec={"allowed": ["sort"]})
-    with pytest.raises(ToolError, match=r"not among tools\.exec\.allowed"):
+    with pytest.raises(ToolError, match=r"not among the allowed commands"):
         await around.call(bg_exec, {"command": "./sort"})
     assert room.count() == 0
 
@@ -218,7 +218,7 @@ TASK = "task-0a1b2c3d"
         (bg_exec, {"command": "ls", "stdin": HUGE}, 'field "stdin"'),
         (bg_exec, {"command": "ls", "stdin": "\udfff"}, 'field "stdin": expected'),
         (bg_exec, {"command": "ls", "timeout": 0}, 'field "timeout"'),
-        (bg_exec, {"command": "ls", "timeout": 3601}, "expected at most 3600 (tools.tasks.minutes), got 3601"),
+        (bg_exec, {"command": "ls", "timeout": 3601}, "expected at most 3600, got 3601"),
         (bg_exec, {"command": "ls", "workdir": "a", "working_dir": "b"}, "workdir"),
         (bg_exec, {"command": "ls", "env": {"PATH": "."}}, 'field "env": PATH may not be set'),
         (exec_, {"command": "ls", "workdir": "a", "working_dir": "b"}, "workdir"),

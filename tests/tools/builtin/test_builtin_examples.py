@@ -72,6 +72,9 @@ class Agreeing(TurnServices):
     def __init__(self, around: Surroundings) -> None:
         self.around = around
 
+    def check_delivery(self, delivery: Delivery) -> None:
+        self.around.check_delivery(delivery)
+
     async def deliver(self, delivery: Delivery) -> Receipt:
         return await self.around.deliver(delivery)
 

@@ -16,10 +16,11 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask, remember
 from goclaw.common.specs import Risk
 from goclaw.errors import InvalidInput, SandboxUnavailable, ToolError
-from goclaw.tools.builtin.exec import exec_
+from goclaw.tools.builtin.exec import bg_exec, exec_
 from goclaw.tools.builtin.read import read
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.templates import hint
+from goclaw.tools.toolkit.base import Tool
 from tests.acceptance.waiting import eventually
 from tests.lanes import repeats
 from tests.tools.builtin.file_support import around
@@ -286,10 +287,21 @@ async def test_cancelling_the_call_ends_the_command(ready: Surroundings) -> None
 
 
 @pytest.mark.promise("P-exec-rules")
+@pytest.mark.parametrize(
+    ("tool", "given"), [(exec_, {"command": "git push"}), (bg_exec, {"command": "git", "args": ["push"]})]
+)
+async def test_nobody_is_asked_about_a_blocked_command(ready: Surroundings, tool: Tool, given: dict[str, Any]) -> None:
+    settings(ready, blocked=["git push"])
+    assert tool.grounds
+    with pytest.raises(ToolError, match=r"is blocked by the rule `git push`"):
+        await tool.grounds(tool.arguments(**given), ready.context())
+
+
+@pytest.mark.promise("P-exec-rules")
 async def test_options_before_its_words_get_no_blocked_command_past_the_rules(ready: Surroundings) -> None:
     settings(ready, blocked=["git push"])
     for line in ("git -C . push", "git --no-pager push", "git -c a=b push", "env - git push"):
-        with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked \(`git push`\)"):
+        with pytest.raises(ToolError, match=r"is blocked by the rule `git push`"):
             await ready.call(exec_, {"command": line})
     settings(ready, allowed=["git log"])
     with pytest.raises(ToolError, match="`--ext-diff` may have `git log` run another program"):

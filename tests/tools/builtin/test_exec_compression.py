@@ -56,6 +56,28 @@ async def test_a_listing_is_names_and_the_whole_can_be_read(ready: Surroundings)
     assert "-rw" in await ready.call(read, {"path": whole[0]})
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["cd folder; ls -la", "LC_ALL=C ls -la folder", "export A=$HOME && ls -la folder", "ls -la folder | tail -n +4"],
+)
+async def test_a_listing_is_shortened_whatever_stands_around_it(command: str, ready: Surroundings) -> None:
+    names = "".join(f"file-{number:02}.txt\n" for number in range(12))
+    assert names in await run(ready, exec_, {"command": command})
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+async def test_a_listing_of_which_nothing_would_be_left_stays(lines: int, ready: Surroundings) -> None:
+    command = f"ls -la folder | head -{lines}"
+    plain = await run(ready, exec_, {"command": command}, compress=False)
+    assert await run(ready, exec_, {"command": command}) == plain and plain.startswith("total ")
+
+
+async def test_the_end_of_a_file_is_not_numbered_from_its_beginning(ready: Surroundings) -> None:
+    ready.write("log.txt", "begin\n" * 9 + "a long line that comes again and again\n" * 20)
+    said = await run(ready, exec_, {"command": "cat log.txt | tail -12"})
+    assert said.splitlines()[1:3] == ["a long line that comes again and again", "[the same 11 more times]"]
+
+
 async def test_without_compression_everything_is_as_it_was(ready: Surroundings) -> None:
     said = await run(ready, exec_, {"command": "ls -la folder"}, compress=False)
 

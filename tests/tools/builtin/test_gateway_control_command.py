@@ -41,7 +41,7 @@ async def told(world: World) -> list[str]:
 async def test_a_command_is_answered_as_if_the_person_had_sent_it(tmp_path: Path) -> None:
     world = giving(tmp_path, "/whoami", "STATUS", "/queue steer", "usage  day")
     whoami, status, queue, usage = await told(world)
-    assert whoami.startswith("You are memory:anna.\nSession: memory:anna")
+    assert whoami.startswith("You are memory:anna.\nRole: ")
     assert status.startswith("Session Status")
     assert queue.startswith("Queue mode: steer.")
     assert "requests" in usage or "request" in usage

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.common.core.events import LOCAL, Address, Delivery, Receipt
+from goclaw.common.core.messages import SENT
 from goclaw.common.specs import Risk
 from goclaw.errors import DeliveryError, InvalidInput, ToolError
 from goclaw.tools.builtin.message import message
@@ -146,11 +147,33 @@ async def test_a_chat_that_may_not_be_written_to_is_refused_before_anybody_is_as
         assert around.delivered == []
 
 
-async def test_a_terminal_has_no_chat_to_send_to(tmp_path: Path) -> None:
+async def test_a_local_conversation_is_sent_to_as_its_own_chat(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        for given in ({}, {"chat_id": "5"}, {"channel": LOCAL, "chat_id": "anna"}):
+        for given in ({}, {"channel": LOCAL}, {"channel": LOCAL, "chat_id": "anna"}):
+            assert around.risk(message, {"action": "send", "text": "x", **given}, address=TERMINAL) == Risk.LOW
+            answer = await around.call(message, {"action": "send", "text": "x", **given}, address=TERMINAL)
+            assert answer.startswith("shown in this conversation")
+            assert around.delivered[-1].address == TERMINAL
+
+
+async def test_no_local_conversation_is_sent_to_from_elsewhere(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        for given, address in (({"chat_id": "5"}, TERMINAL), ({"channel": LOCAL, "chat_id": "anna"}, ANNAS_CHAT)):
             with pytest.raises(ToolError, match=r"there is no chat to send to.* name channel and chat_id"):
-                await around.call(message, {"action": "send", "text": "x", **given}, address=TERMINAL)
+                await around.call(message, {"action": "send", "text": "x", **given}, address=address)
+        assert around.delivered == []
+
+
+async def test_no_file_is_sent_whose_name_misleads_people_or_their_terminal(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        for name in ("bill\u202efdp.exe", "bill\x1b]0;x\x07.exe", "two\nlines"):
+            (around.the_workspace.root / name).write_bytes(b"MZ")
+            with pytest.raises(ToolError, match="path contains control characters"):
+                await around.call(message, {"action": "send", "media_path": name})
+        around.write("out/bill.pdf", b"%PDF")
+        await around.call(message, {"action": "send", "media_path": "./out/bill.pdf"})
+        [file] = around.files
+        assert file and (file.kind, file.name, file.size) == (SENT, "out/bill.pdf", 4)
 
 
 async def test_a_terminal_may_name_a_chat(tmp_path: Path) -> None:

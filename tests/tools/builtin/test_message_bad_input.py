@@ -9,7 +9,8 @@ import pytest
 from goclaw.common.core.events import LOCAL, Address
 from goclaw.common.workspace import Workspace
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.message import MAX_FILE, MAX_TEXT, message
+from goclaw.tools.builtin.message import MAX_TEXT, message
+from goclaw.tools.toolkit.attached_files import MAX_FILE
 from tests.tables import table
 from tests.tools.builtin.memory_support import Surroundings, surroundings
 
@@ -165,10 +166,10 @@ async def test_another_spelling_of_the_own_chat_is_another_chat(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     ("action", "words"),
-    [("send", "send to"), ("react", "react in"), ("edit", "edit in"), ("delete", "delete from")],
+    [("react", "react in"), ("edit", "edit in"), ("delete", "delete from")],
 )
-async def test_a_terminal_says_for_each_action_that_it_has_no_chat(tmp_path: Path, action: str, words: str) -> None:
+async def test_a_terminal_says_for_each_change_that_it_has_no_chat(tmp_path: Path, action: str, words: str) -> None:
     given = {"action": action, "message_id": "1", "emoji": "👍", "text": "x"}
     async with surroundings(tmp_path) as around:
-        with pytest.raises(ToolError, match=rf"^there is no chat to {words}: this conversation is in a terminal; name"):
+        with pytest.raises(ToolError, match=rf"^there is no chat to {words}: this conversation is in a terminal, on"):
             await around.call(message, given, address=Address(LOCAL, "anna"))

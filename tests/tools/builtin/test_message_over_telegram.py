@@ -74,6 +74,17 @@ async def test_a_reaction_that_telegram_has_not_is_told_to_the_model(tmp_path: P
         assert "not delivered: Telegram does not accept 🦀" in (await results(app))[0]
 
 
+async def test_a_channel_that_does_not_exist_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    script = [
+        calls("Tell her", action="send", text="Tea?", channel="signal", chat_id="6"),
+        {"when": "no channel named signal", "text": "There is no Signal here."},
+    ]
+    async with daemon(tmp_path, script) as (telegram, app):
+        await telegram.world.say("Tell her that there is tea")
+        assert (await telegram.wait_sent(5))[0].text == "There is no Signal here."
+        assert "not delivered: no channel named signal is connected" in (await results(app))[0]
+
+
 async def test_a_document_comes_in_is_read_and_goes_out_again(tmp_path: Path) -> None:
     script = [
         {"when": "Wensleydale", "text": "A list of cheese."},

@@ -81,9 +81,9 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
         ("hole", r"^not a text file: hole is binary \(unknown type\)$"),
         (
             "huge.ipynb",
-            r"^file too large: huge\.ipynb has 2,097,152 bytes, read takes at most 1,048,576 of a notebook ",
+            r"^file too large: huge\.ipynb has 2,097,152 bytes, read takes at most 1,048,576 of a notebook;",
         ),
-        ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16 .*exec$"),
+        ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16; .*exec$"),
         ("missing", r"^file not found: missing$"),
         ("../x", r"^path traversal detected: \.\./x$"),
         (".", r"^is a directory: \. \(in it: bom\.txt, empty, .*picture\.png, wide\.txt\)$"),
@@ -119,7 +119,7 @@ async def test_more_bytes_than_are_ever_shown_name_the_most(around: Surroundings
     limits(around, max_bytes=1000)
     around.write("notes.txt", "one\n")
 
-    named = "[max_bytes is at most 1000 (tools.read.max_bytes)]\n     1\tone"
+    named = "[max_bytes is at most 1000]\n     1\tone"
     assert await around.call(read, {"path": "notes.txt", "max_bytes": 1001}) == named
     assert await around.call(read, {"path": "notes.txt", "max_bytes": 1000}) == "     1\tone"
     assert await around.call(read, {"path": "note.txt", "max_bytes": 1001}) == (

@@ -53,6 +53,10 @@ async def test_a_reminder_repeats_weekday_date_time_and_zone_and_comes(tmp_path:
         ({"action": "add", "every": "5s", "message": "x"}, "every 5s is too often: the minimum is 1m"),
         ({"action": "add", "cron": "99 8 * * *", "message": "x"}, "`99 8 * * *` is not a cron expression"),
         ({"action": "remove", "name": "supper"}, "there is no schedule named supper of theirs"),
+        (
+            {"action": "add", "at": "20m", "message": "x", "to": "signal:5"},  # nobody is asked about that
+            "no channel named signal is connected",
+        ),
     ],
 )
 async def test_what_cannot_be_is_an_error_with_the_forms(tmp_path: Path, call: dict[str, Any], said: str) -> None:

@@ -18,6 +18,28 @@ async def test_a_file_is_created_and_replaced(around: Surroundings) -> None:
     assert (around.the_workspace.root / "a/b.txt").read_bytes() == "Käse\r\n".encode()
 
 
+@pytest.mark.parametrize(
+    ("path", "twin"),
+    [
+        ("servr.js", "server.js"),
+        ("src/Index.html", "src/index.html"),
+        ("src/deep/down/serverr.py", ""),
+        ("notes.md", ""),
+        ("log-2026-11-29.md", ""),
+        ("src/a.py", ""),
+        ("srcc.d", ""),
+    ],
+)
+async def test_a_new_file_beside_one_of_nearly_the_same_name_says_so(
+    path: str, twin: str, around: Surroundings
+) -> None:
+    for there in ("server.js", "src/index.html", "src/b.py", "log-2026-11-28.md", "server.py", "src.d/x"):
+        around.write(there, "x")
+    said = await around.call(write, {"path": path, "content": "x"})
+    assert said == f"wrote 1 bytes to {path} (created{f'; {twin} exists' if twin else ''})"
+    assert await around.call(write, {"path": path, "content": "x"}) == f"wrote 1 bytes to {path} (replaced)"
+
+
 async def test_an_empty_file_may_be_written(around: Surroundings) -> None:
     assert await around.call(write, {"path": "a", "content": ""}) == "wrote 0 bytes to a (created)"
 

@@ -1,5 +1,6 @@
 """Agents in code: what they compile to is what the configuration would have said."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import yaml
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.messages import ToolCall
+from goclaw.llm.scripted import ANSWERS, Answer
+from goclaw.program.app.bench import open_agent
 from goclaw.tools.builtin.exported import exported_tool, offers
 from goclaw.tools.declare import (
     SideEffect,
@@ -95,7 +98,7 @@ CHAT = agent(
 )
 WRITTEN = """
 description: Conversational runner
-tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", "-exec"]
+tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", "-exec", read]
 model: ollama:big
 fallbacks: [ollama:small]
 prompt: Be brief.
@@ -186,6 +189,7 @@ def test_an_existing_toolset_is_exported_as_it_is() -> None:
         (lambda: use("empty"), "has tools of its own"),
         (lambda: use("helpers", tool("a", "A.")), "nothing does it"),
         (lambda: export("set", tool("read", "Read.")), "built-in tool"),
+        (lambda: export(COMMON, METHOD), "common: code does log_it, so add it where the toolset is declared"),
     ],
 )
 def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, fault: str) -> None:
@@ -209,7 +213,7 @@ async def test_a_limit_of_the_operators_holds_a_packaged_agent_that_keeps_its_to
         await core.say("hello")
         await core.settled()
     (said,) = world.texts()
-    assert "after 1 tool calls in one turn (agents.kinds.chat.policy.max_tool_calls)" in said
+    assert "after 1 tool calls in one turn" in said
     assert [spec.name for spec in world.script.requests[0].tools] == ["look_up", "spell"]
 
 
@@ -236,3 +240,28 @@ async def test_declared_agents_work_together_in_a_conversation(tmp_path: Path) -
     assert world.texts() == ["Done."]
     shown = [[spec.name for spec in request.tools] for request in world.script.requests]
     assert shown == [["create_plan"], ["notify", "search"], ["notify", "search"], ["create_plan"]]
+
+
+async def test_passthrough_brings_its_tool_along_for_the_exporting_agent(tmp_path: Path) -> None:
+    logged: list[str] = []
+
+    @tool
+    def keep_line(message: str) -> str:
+        """Keep a line."""
+        logged.append(message)
+        return "kept"
+
+    shape = {"message": {"type": "string"}}
+    offered = tool(
+        "log_message", "Log a message.", passthrough(keep_line), args={"type": "object", "properties": shape}
+    )
+    logger = agent("logger", "Logs.", exports=[export("logs", offered, own_tools())])
+    chat = agent("chat", "Talks.", uses=[agent_toolset("logger", "logs")])
+    assert logger.settings.tools == ("keep_line",)
+    script = tmp_path / "script.json"
+    answers = (Answer(calls=(ToolCall("c1", "log_message", {"message": "hello"}),)), Answer("Done."))
+    script.write_bytes(ANSWERS.dump_json(answers))
+    parts = PackageParts(agents={"l": logger, "c": chat})
+    async with open_agent(tmp_path, parts, "chat", model=f"scripted:{script}") as bench, asyncio.timeout(30):
+        assert await bench.say("Log hello") == "Done."
+    assert logged == ["hello"]

@@ -67,6 +67,7 @@ async def progress() -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
     yield once()
 
 
+NO_STREAM: Any = review
 SERVER = mcp_server(
     "calc",
     "1.0.0",
@@ -136,6 +137,29 @@ async def test_a_notification_is_what_its_method_yields() -> None:
         assert [each async for each in sent] == [{"progress": 50}]
 
 
+async def test_changes_and_notifications_may_be_async_generators() -> None:
+    closed: list[str] = []
+
+    async def changed() -> AsyncIterator[None]:
+        yield None
+
+    async def sent() -> AsyncIterator[Mapping[str, Any]]:
+        try:
+            yield {"progress": 50}
+            yield {"progress": 100}
+        finally:
+            closed.append("sent")
+
+    watched = watchable_resource("status", "status://system", "application/json", status, changed)
+    async with asyncio.timeout(5), watched.changes() as seen:
+        assert [each async for each in seen] == [None]
+    async with asyncio.timeout(5), notification("progress", "How far.", sent).sends() as messages:
+        assert [each async for each in messages][:1] == [{"progress": 50}]
+    async with asyncio.timeout(5), notification("progress", "How far.", sent).sends() as messages:
+        assert await anext(messages) == {"progress": 50}
+    assert closed == ["sent", "sent"], "what is not read to its end is closed"
+
+
 async def test_a_subscription_may_be_refused() -> None:
     def refuse(uri: str) -> None:
         raise ToolError(f"nobody may watch {uri}")
@@ -147,12 +171,26 @@ async def test_a_subscription_may_be_refused() -> None:
         await only.subscribed(ANNA, "a://a")
 
 
-def test_a_package_names_it_and_the_server_has_it(packages: Path) -> None:
+async def test_a_static_prompt_may_be_flat_as_in_the_source_document() -> None:
+    flat = static_prompt("greeting", "Greet.", "system", "Be kind.", "user", "Hello!")
+    pairs = static_prompt("greeting", "Greet.", ("system", "Be kind."), ("user", "Hello!"))
+    assert (
+        await flat.render(ANNA, {})
+        == await pairs.render(ANNA, {})
+        == [
+            Message("system", "Be kind."),
+            Message("user", "Hello!"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("line", ["calc_tools:SERVER.declared", "calc_tools:SERVER"])
+def test_a_package_names_it_and_the_server_has_it(line: str, packages: Path) -> None:
     source = """
 from goclaw.declare import mcp_server, static_prompt
 SERVER = mcp_server("calc", "1.0", static_prompt("greeting", "Greet.", ("user", "Hello!")))
 """
-    install(packages, "calc-tools", {"calc_tools": source}, {"mcp.calc": "calc_tools:SERVER.declared"})
+    install(packages, "calc-tools", {"calc_tools": source}, {"mcp.calc": line})
     found: Declared = together(declarations())
     assert [each.name for each in found.prompts] == ["greeting"]
 
@@ -186,6 +224,9 @@ def test_a_broken_package_is_named_and_the_server_has_the_others(
         (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a supported version"),
         (lambda: mcp_server("x", "1", subscription("nothing", HEARD.append)), "which is no resource of it"),
         (lambda: static_prompt("x", "", ("god", "Hello.")), "not by 'god'"),
+        (lambda: notification("x", "", NO_STREAM), "x: sends must be an `async def` with `yield`"),
+        (lambda: static_prompt("x", "", "god", "Hello."), "not by 'god'"),
+        (lambda: static_prompt("x", "", "system", "Be kind.", "user"), "x: the last message, by the user, has no text"),
         (
             lambda: mcp_server("x", "1", *[static_prompt("x", "", ("user", "Hello."))] * 2),
             "the prompt x is there twice",

@@ -19,7 +19,6 @@ from goclaw.tools.declare import (
     from_mcp,
     from_registry,
     include,
-    inject,
     keep_recent_turns,
     max_tool_calls,
     mcp_server,
@@ -93,7 +92,6 @@ MISPLACED = [
     (lambda: run_policy(RECENT), "run_policy: keep_recent_turns stands in history(…), not in run_policy"),
     (lambda: mcp_toolset("s", "x", tool("t", "d", ASK)), "t: confirmation does not go with from_mcp"),
     (lambda: toolset("x", from_mcp("s"), tags("a")), "x: tags does not go with from_mcp"),
-    (lambda: toolset("x", tool("t", "d", passthrough(wipe), inject("path"))), "t: inject does not go with passthrough"),
     (lambda: toolset("x", tool("t", "d", passthrough(wipe), returns(int))), "t: returns does not go with passthrough"),
     (
         lambda: toolset("x", tool("t", "d", passthrough(wipe), artifact("a", str, taken=str))),

@@ -103,4 +103,4 @@ def test_a_number_below_one_is_none() -> None:
 
 def test_an_injected_field_is_one_of_the_arguments() -> None:
     with pytest.raises(ValueError, match="inject names b"):
-        with_injected(shape(attribute("a", str)), ("b",), "tool")
+        with_injected(shape(attribute("a", str)), {"b": None}, "tool")

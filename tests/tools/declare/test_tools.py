@@ -1,6 +1,6 @@
 """Tools and toolsets in code: tools like all others, done by a method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,11 @@ import pytest
 from pydantic import BaseModel
 
 from goclaw.common.core.events import ToolFinished, ToolStarted
-from goclaw.common.specs import Risk
+from goclaw.common.specs import Annotations, Risk
 from goclaw.testing import open_bench
 from goclaw.tools.declare import (
     SideEffect,
+    annotations,
     args,
     artifact,
     attribute,
@@ -93,6 +94,15 @@ def test_what_is_said_of_it_is_in_its_spec() -> None:
     )
     assert spec.reminder == "The person sees the list." and spec.risk is Risk.LOW
     assert DOCS.description == "Documentation." and DOCS.members == ("search_docs",)
+
+
+def test_hints_for_clients_are_said_one_by_one_and_change_nothing_else() -> None:
+    given = (SEARCH_ARGS, title("Keep"), bind_to(search, side_effect=SideEffect.MUTATING))
+    usual = tool("keep", "Keep it.", *given).built().spec
+    said = tool("keep", "Keep it.", *given, annotations(destructive=False, open_world=True)).built().spec
+    assert usual.annotations == Annotations("Keep", read_only=False, idempotent=True, open_world=False)
+    assert said.annotations == replace(usual.annotations, destructive=False, open_world=True)
+    assert replace(said, annotations=usual.annotations) == usual
 
 
 def test_a_toolset_may_hold_tools_that_are_there_already() -> None:

@@ -63,6 +63,7 @@ async def test_the_page_shows_the_event_as_it_comes(tmp_path: Path, sandbox: San
     [
         ('{"deny": "not on Sundays"}', HookAnswer(deny="not on Sundays")),
         ('{"input": {"command": "ls -l"}}', HookAnswer(input={"command": "ls -l"})),
+        ('{"inject": {"tenant": "anna"}}', HookAnswer(inject={"tenant": "anna"})),
         ('{"context": "be quick"}', HookAnswer(context="be quick")),
         ("{}", HookAnswer()),
         ("", HookAnswer()),

@@ -285,7 +285,7 @@ async def test_a_plan_changes_nothing_and_config_can_only_tighten(tmp_path: Path
     async with bench(tmp_path, policy={"stricter": {"medium": "ask", "high": "refuse"}}) as at:
         await at.call(change)
         assert at.asked == ["change has medium risk"]
-        assert await at.error(reach) == "refused: reach has high risk, and policy.stricter forbids that"
+        assert await at.error(reach) == "refused: reach has high risk, and the rules of this gateway forbid that"
 
 
 async def test_only_what_will_run_and_must_not_run_twice_needs_an_intent(tmp_path: Path) -> None:

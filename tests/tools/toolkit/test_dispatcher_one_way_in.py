@@ -13,7 +13,7 @@ WAYS_IN = {
     "tools/toolkit/bench.py": {"self.dispatcher.call"},
     "conversation/turns/turn.py": {"self._services.dispatcher.call"},
     "conversation/turns/tool_requests.py": {"self.dispatcher.call"},
-    "program/cli/tool.py": {"self.dispatcher.call"},
+    "program/cli/tool.py": {"self.dispatcher.call", "wanted.call"},
     "gateway/servers/mcp/tools.py": {"self._backend.dispatcher.call"},
     # The call that an approval and a watch are about: data.
     "tools/toolkit/scope.py": {"self.call"},

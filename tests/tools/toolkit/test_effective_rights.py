@@ -17,15 +17,17 @@ from goclaw.common.auth.presets import PRESETS
 from goclaw.common.auth.users import Users
 from goclaw.common.auth.workplaces import in_words, place_of
 from goclaw.common.config.load import Loaded, load_config
-from goclaw.common.core.catalog import COMMANDS, TOOLS
+from goclaw.common.core.catalog import COMMANDS, GATED_TOOLS, TOOLS
 from goclaw.common.core.events import Actor
-from goclaw.common.specs import Risk
+from goclaw.common.specs import Risk, SideEffect
 from goclaw.program.cli import config as config_commands
 from goclaw.program.cli import users as users_commands
 from goclaw.program.cli.rights import actor_of
 from goclaw.tools.approval.policy import decide
-from goclaw.tools.toolkit.effective_rights import effective_rights
+from goclaw.tools.toolkit.base import ToolContext, ToolSource, tool
+from goclaw.tools.toolkit.effective_rights import INDEX, effective_rights, join_abilities, plain_lines
 from goclaw.tools.toolkit.registry import BuiltIn, Registry
+from goclaw.tools.toolkit.sources import Fixed
 from tests.tables import table
 
 BUILT_IN = BuiltIn()
@@ -230,3 +232,67 @@ def test_what_asks_follows_from_the_configuration(tool: str, config: dict[str, A
         rights = effective_rights(Registry([BUILT_IN], access), access, Actor("tui:ann", "tui"), users.get("tui:ann"))
         named = {"ask": rights.asks, "depends": rights.may_ask, "refuse": rights.refused}
         assert [answer for answer, names in named.items() if tool in names] == [expected] * (expected != "run")
+
+
+def in_plain_words(config: dict[str, Any], user: dict[str, Any], *sources: ToolSource) -> dict[str, str]:
+    """What a person reads in `/whoami`; the plugin of every tool without words is called `weather`."""
+    with TemporaryDirectory() as name:
+        loaded = written(Path(name), {"roles": {}, **config}, {"tui:ann": user})
+        users, ann = Users.read(loaded.config.users_path), Actor("tui:ann", "tui")
+        access = Access(users, loaded.config)
+        registry = Registry([BUILT_IN, *sources], access)
+        rights = effective_rights(registry, access, ann, users.get(ann.key))
+        specs = registry.offered_to(ann, planning=False)
+        return dict(plain_lines(rights, specs, lambda tool: "weather" if tool.startswith("sky") else ""))
+
+
+def test_a_person_reads_what_tools_do_and_no_names_of_tools() -> None:
+    said = in_plain_words({}, {})
+    assert said["I can"].startswith("read and write files, edit notebooks, run commands, ")
+    assert "recall, keep and forget notes" in said["I can"] and said["I can"].count("run commands") == 1
+    words = {word for text in said.values() for word in re.split(r"[ ,;]+", text)}
+    assert not words & {"bg_exec", "exec", "memento", "tool_search", "glob", "multi_edit"}
+    assert in_plain_words({}, {"allowedTools": ["read", "glob"]})["I can"] == "read files"
+    assert in_plain_words({}, {"allowedTools": []})["I can"] == "talk with you"
+
+
+def test_a_person_reads_what_asks_first_in_a_sentence() -> None:
+    said = in_plain_words({}, {"roles": ["adult"], "allowedTools": ["exec", "bg_exec", "message", "config", "read"]})
+    assert said["Asks first"] == "to run commands, sometimes to send messages, to change settings"
+    kept = in_plain_words({}, {"roles": ["child"], "allowedTools": ["web_fetch", "read"]})
+    assert kept["Asks first"] == "to open web pages; somebody else answers"
+    assert "Asks first" not in in_plain_words({}, {"allowedTools": ["read"]})
+
+
+def test_a_refused_tool_is_nothing_that_the_agent_can_do_now() -> None:
+    said = in_plain_words({"policy": {"mode": "plan"}}, {"allowedTools": ["read", "write"]})
+    assert (said["I can"], said["Refused now"]) == ("read files", "to write files")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def sky_now(ctx: ToolContext) -> str:
+    """Look at the sky."""
+    return "blue"
+
+
+@tool(side_effect=SideEffect.READ_ONLY, title="Tide table")
+async def tides(ctx: ToolContext) -> str:
+    """Look at the sea."""
+    return "low"
+
+
+def test_a_tool_without_words_is_named_by_its_plugin_else_by_its_title() -> None:
+    said = in_plain_words({}, {"allowedTools": ["read", "sky_now", "tides"]}, Fixed((sky_now, tides)))
+    assert said["I can"] == "read files, use tools of weather, use Tide table"
+
+
+def test_every_built_in_tool_says_what_it_does() -> None:
+    tools = [each.spec for each in BuiltIn(GATED_TOOLS).tools()]
+    assert [spec.name for spec in tools if not re.fullmatch(r"[a-z]+ [a-z -]+", spec.does)] == [
+        spec.name for spec in tools if INDEX in spec.tags
+    ]
+
+
+def test_abilities_on_the_same_things_are_said_together() -> None:
+    phrases = ["read files", "run commands", "write files", "read files", "find files"]
+    assert join_abilities(phrases) == ["read, write and find files", "run commands"]

@@ -79,7 +79,7 @@ def test_a_server_that_there_is_not_leaves_out_the_toolset_of_its_tools(packages
         (
             "from goclaw.declare import agent\nBAD = agent('Bad One', '')",
             "agents.Bad One",
-            "should have names of small",
+            "no command can name such an agent",
         ),
         (
             "from goclaw.declare import toolset, tool\nBAD = toolset('bad', tool('a', 'A.'))",

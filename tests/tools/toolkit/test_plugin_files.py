@@ -14,6 +14,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.clock import RealClock, SteppedClock
 from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError
+from goclaw.program.cli.tool import open_toolbox
 from goclaw.tools.toolkit import plugin_files
 from goclaw.tools.toolkit.parts import parts_of
 from goclaw.tools.toolkit.plugin_files import SETTLED_SECONDS
@@ -81,6 +82,7 @@ async def test_a_file_in_the_state_folder_comes_changes_and_goes(state: Path) ->
         path = put(state / "tools" / "garden.py", TOOL.format(name="garden", says="one"))
         await until(sources, ["garden"])
         assert sources.origin("garden") == f"plugin file {path}"
+        assert sources.plugin("garden") == "garden"
         assert await says(sources, "garden") == "one"
         before = next(tool for tool in sources.tools() if tool.spec.name == "garden")
         put(path, TOOL.format(name="garden", says="two") + TOOL.format(name="second", says="2"))
@@ -220,6 +222,69 @@ async def test_agents_and_toolsets_of_a_file_are_configuration_and_wait_for_a_re
         with caplog.at_level(logging.WARNING):
             await until(sources, ["where_it_grows"])
         assert "(garden.beds, gardener) is in force after `goclaw restart`" in caplog.text
+
+
+SERVED = """\
+from goclaw.declare import SideEffect, mcp_server, mcp_tool, static_prompt
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+SERVER = mcp_server(
+    "calc",
+    "1.0.0",
+    mcp_tool("add", "Add two numbers.", add, side_effect=SideEffect.NONE),
+    static_prompt("greeting", "Greet.", ("user", "Hello!")),
+)
+"""
+HOOKED = """\
+from goclaw.declare import tool
+from goclaw.hooks.base import HookAnswer, HookPart
+
+
+@tool(inject=["tenant"])
+def look(tenant: str) -> str:
+    \"\"\"Look.\"\"\"
+    return tenant
+
+
+async def fill(event):
+    return HookAnswer(inject={"tenant": event.actor.key})
+
+
+FILL = HookPart(points={"pre_tool"}, hook=fill, match={"look"})
+"""
+
+
+async def test_an_mcp_server_of_a_file_offers_what_that_of_a_package_does(tmp_path: Path, state: Path) -> None:
+    put(state / "tools" / "calc.py", SERVED)
+    loaded = load_config(overrides={"state_dir": str(state)}, environ={}, container_secrets=tmp_path)
+    parts, server = parts_of(loaded.packaged), loaded.config.mcp.server
+    assert (server.name, server.version, server.enabled) == ("calc", "1.0.0", False)
+    assert [[prompt.name for prompt in each.prompts] for each in parts.served] == [["greeting"]]
+    assert loaded.config.tools.sets["calc"] == ("add",)
+    async with watched(loaded.config, loaded) as sources:
+        assert added(sources) == ["add"] and sources.faults == {}
+
+
+async def test_a_hook_of_a_file_fills_in_what_its_tool_injects(tmp_path: Path, state: Path) -> None:
+    put(state / "tools" / "look.py", HOOKED)
+    settings: dict[str, Any] = {"overrides": {"state_dir": str(state)}, "environ": {}, "container_secrets": tmp_path}
+    loaded = load_config(**settings)
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
+        assert (await box.run("look", {}, None)).content.startswith("tui:")
+
+
+@pytest.mark.promise("P-hook-closed")
+async def test_a_broken_file_that_may_have_had_a_hook_forbids_every_call(tmp_path: Path, state: Path) -> None:
+    put(state / "tools" / "look.py", f"{HOOKED}\n1 / 0\n")
+    settings: dict[str, Any] = {"overrides": {"state_dir": str(state)}, "environ": {}, "container_secrets": tmp_path}
+    loaded = load_config(**settings)
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
+        said = (await box.run("memory_list", {}, None)).content
+    assert "look.py cannot be loaded" in said and "every call of a tool is forbidden" in said
 
 
 def test_what_the_operator_adds_to_an_agent_of_a_broken_file_is_left_out_with_it(tmp_path: Path, state: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_check_names_every_fault_once_with_its_place(config: Config, folder: P
         ('attribute("key", str, min_length="x")', "attribute: min_length must be int | None, not 'x'"),
         ('required("a", 3)', "required: names must be str, not 3"),
         ('max_tool_calls("many")', "max_tool_calls: number must be int, not 'many'"),
-        ('bind_to("find", side_effect=SideEffect.NONE)', "bind_to: method must be Callable[..., Any], not 'find'"),
+        ("bind_to(5, side_effect=SideEffect.NONE)", "bind_to: method must be Callable[..., Any] | str, not 5"),
         ("bind_to(print, side_effect='none')", "bind_to: side_effect must be SideEffect, not 'none'"),
         ('agent(3, "x")', "agent: name must be str, not 3"),
         ('tool("look", 7)', "tool: description must be str, not 7"),
@@ -126,12 +126,62 @@ def test_what_is_no_source_is_one_fault(
     assert (found.line, found.column) == place and message in found.message
 
 
+LATE = '''\
+from typing import Annotated
+
+from goclaw.declare import SideEffect, agent, args, attribute, bind_to, tool
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.base import tool as plain
+from pydantic import Field
+
+
+@plain(side_effect=SideEffect.NONE)
+async def silent(ctx: ToolContext) -> str:
+    return ""
+
+
+@tool
+def count(limit: int = "five") -> str:
+    """Count."""
+    return ""
+
+
+@tool(confirm="Sure?")
+def name(text: Annotated[str, Field(ge=1)]) -> str:
+    """Name."""
+    return ""
+
+
+HOW = attribute("how", str, enum=("a", "b"), default="c")
+FIND = tool("find", "Find.", bind_to("serch", side_effect=SideEffect.NONE, service=str))
+agent("my gardener", "Knows plants.", uses=[print])
+'''
+
+
+def test_a_check_finds_what_would_fail_at_a_call(config: Config, folder: Path) -> None:
+    found = [(each.line, each.message) for each in check_file(put(folder / "garden.py", LATE), config)]
+    assert [line for line, _ in found] == [10, 14, 20, 26, 27, 28]
+    begins = [
+        "tool silent has no description",
+        "count.limit: its default 'five': Input should be a valid integer",
+        "name.text: minimum says nothing of the type string",
+        "attribute.how: its default 'c': Input should be 'a' or 'b'",
+        "bind_to: the service has no method 'serch'",
+        "'my gardener': no command can name such an agent",
+    ]
+    for (_, message), begin in zip(found, begins, strict=True):
+        assert message.startswith(begin)
+
+
 def test_two_tools_of_one_name_are_a_fault_of_the_second(config: Config, folder: Path) -> None:
     text = TOOL.format(name="garden", says="1") + TOOL.format(name="second", says="2").replace(
         "NONE)", "NONE, name='garden')"
     )
     (found,) = check_file(put(folder / "garden.py", text), config)
-    assert (found.line, found.message) == (14, "tool garden is declared twice in this file")
+    assert (found.line, found.message) == (
+        14,
+        "tool garden is declared twice in this file; give one of the two another name",
+    )
 
 
 def test_what_is_imported_or_private_is_no_tool_of_the_file(config: Config, folder: Path) -> None:

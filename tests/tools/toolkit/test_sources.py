@@ -66,6 +66,7 @@ async def test_a_package_adds_a_tool(packages: Path, tmp_path: Path) -> None:
         assert [tool.spec.name for tool in sources.tools()] == [*catalog.TOOLS, "weather"]
         assert sources.origin("weather") == "plugin tools.weather (weather-tools 1.0)"
         assert (sources.origin("read"), sources.origin("nothing")) == (BUILT_IN, "")
+        assert [sources.plugin(name) for name in ("weather", "read", "nothing")] == ["weather", "", ""]
         assert sources.faults == {}
 
 

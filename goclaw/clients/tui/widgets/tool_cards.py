@@ -9,7 +9,16 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from goclaw.clients.tui.text import data_size, error_words, hint, one_line, printable, seconds, whole_seconds
+from goclaw.clients.tui.text import (
+    artifact_lines,
+    data_size,
+    error_words,
+    hint,
+    one_line,
+    printable,
+    seconds,
+    whole_seconds,
+)
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AgentProgress, ToolFinished, ToolStarted
 from goclaw.common.core.messages import Artifact, ToolCall, ToolResult
@@ -159,7 +168,7 @@ class ToolCard(Static):
     def _render_compact(self) -> list[Content]:
         if self._content is None:
             return [Content(f"  ↳ {one_line(self._inner, DOING_LENGTH)}")] if self._inner else []
-        kept = [Content(f"  ▸ {_label_of(each)}") for each in self._artifacts]
+        kept = [line for each in self._artifacts for line in _lines("\n".join(artifact_lines(each)))]
         if self._outcome:
             return kept
         lines = self._content.strip().splitlines()

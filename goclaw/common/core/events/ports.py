@@ -25,7 +25,7 @@ class GatewayPort(Protocol):
         ...
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
-        """Return the commands that `actor` may use; those of a plain listed user for None."""
+        """Return the commands that `actor` may use, and that do something for them; for None, those of everybody."""
         ...
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:

@@ -125,7 +125,7 @@ class TranscriptRow:
     call_hint: str = ""
     """The activity of the result's call, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
-    """Artifacts of a call, stored for people."""
+    """Artifacts of a call or an answer, stored for people."""
 
 
 @record
@@ -268,7 +268,7 @@ class Notice:
 
 @record
 class QuestionAsked:
-    """A turn waits for a person."""
+    """A turn waits for a person; or, without a turn, somebody else's message does."""
 
     turn: str
     session: str

@@ -16,7 +16,15 @@ from pydantic import ValidationError
 
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
+from goclaw.common.core.events import (
+    AGENT_MARK,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
+    SessionNow,
+    TurnEvent,
+)
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.supervise import background, run_with_restarts, set_within
 from goclaw.durable.engine.views.mirrors import Mirror
@@ -99,7 +107,7 @@ class RemoteSessions:
         if mirror := self._mirrors.get(event.session):
             mirror.note(event)
         is_forgotten = isinstance(event, SessionForgotten)
-        if is_forgotten or (not self._remote.publish(event) and isinstance(event, Notice)):
+        if is_forgotten or (not self._remote.publish(event) and _is_beside_turns(event)):
             self._remote.queue.broadcast(BESIDE, event.session, event)
 
     def send_notice(self, text: str, code: str) -> None:
@@ -303,3 +311,8 @@ class RemoteSessions:
 def _has_lease(session: str) -> bool:
     """Whether a session is always owned for itself; an agent's may be its person's."""
     return AGENT_MARK not in session
+
+
+def _is_beside_turns(event: TurnEvent) -> bool:
+    """Whether a process that does not own the session may publish the event."""
+    return isinstance(event, Notice) or (isinstance(event, QuestionAsked | QuestionAnswered) and not event.turn)

@@ -14,11 +14,12 @@ import json
 from collections.abc import Sequence
 
 from goclaw.common.config.keys import closest
+from goclaw.common.core.events import Actor
 from goclaw.common.core.redact import mask
 from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.conversation.sessions.models import AvailableModel
 from goclaw.errors import AccessDenied, ConfigError, UnknownTool
-from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.intake.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.llm.open import DEMO
 from goclaw.llm.served import NO_TOOLS
 from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, overview
@@ -185,8 +186,18 @@ async def _tool(context: CommandContext) -> Reply:
     return Reply(turn=context.inbound.id)
 
 
-AGENTS = Command("agents", "List the agents available to you", _agents)
-AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
+def _have_choice(ports: CommandPorts, actor: Actor) -> bool:
+    return len(ports.sessions.agents_for.list_for(actor)) > 1
+
+
+def _is_demo(ports: CommandPorts, actor: Actor) -> bool:
+    return ports.sessions.models.is_demo
+
+
+AGENTS = Command("agents", "List the agents available to you", _agents, serves=_have_choice)
+AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent, serves=_have_choice)
 MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
 TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
-TOOL = Command("tool", 'Run a tool directly (demo model only): /tool read {"path": "AGENTS.md"}', _tool)
+TOOL = Command(
+    "tool", 'Run a tool directly (demo model only): /tool read {"path": "AGENTS.md"}', _tool, serves=_is_demo
+)

@@ -15,12 +15,12 @@ from typing import get_args
 from goclaw.common.auth.access import own_session
 from goclaw.common.auth.web_logins import LoginRefused, WebLogins, is_code
 from goclaw.common.config.values import Mode
-from goclaw.common.core.events import ALLOW, ALWAYS
+from goclaw.common.core.events import ALLOW, ALWAYS, Actor
 from goclaw.common.core.redact import printable
 from goclaw.conversation.agent.context.labels import window_content
 from goclaw.conversation.sessions.modes import MEANINGS, Modes
 from goclaw.durable.store.approvals import ApprovalRule
-from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.intake.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.tools.approval.guard import describe
 
 PAGE_FOR_OWNER = (
@@ -124,7 +124,7 @@ async def _mode(context: CommandContext) -> Reply:
         why = decision.rule if context.ports.access.is_admin(context.actor) else "you may not choose this one"
         return Reply(f"The permission mode is unchanged: {why}.")
     chosen = names[wanted] or modes.configured
-    origin = "" if names[wanted] else ", as configured (policy.mode)"
+    origin = "" if names[wanted] else ", as configured"
     return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")
 
 
@@ -137,7 +137,11 @@ async def _mode_overview(context: CommandContext, modes: Modes) -> str:
     return "\n".join([head, *lines, f"  /mode {CONFIGURED}: as configured ({modes.configured})"])
 
 
-APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
+def _may_approve(ports: CommandPorts, actor: Actor) -> bool:
+    return ports.access.authorize(actor, "question.answer", actor.key).allowed
+
+
+APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True, serves=_may_approve)
 DENY = Command("deny", "Deny a tool call, or skip a question: /deny [ID]", _deny, anywhere=True)
 
 

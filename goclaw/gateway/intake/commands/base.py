@@ -31,6 +31,7 @@ from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_selection import AgentSelector
+from goclaw.conversation.turns.costs import Costs
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.approvals import ApprovalRules
@@ -47,7 +48,7 @@ class CommandGateway(Protocol):
     """The gateway as commands see it."""
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
-        """Return the commands that an actor may use."""
+        """Return the commands that an actor may use, and that do something for them."""
 
     async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
         """Return the sessions that an actor may read, the latest first."""
@@ -71,6 +72,7 @@ class SessionServices(Protocol):
     agents_for: AgentSelector
     compactor: Compactor
     contexts: Contexts
+    costs: Costs
     file_labels: FileLabels
     forgetter: Forgetter
     inspection: SessionInspection
@@ -163,6 +165,11 @@ class Reply:
     """Reason that the command does not count as an answer to a question; None: it counts, or it is no answer."""
 
 
+def serves_everybody(ports: CommandPorts, actor: Actor) -> bool:
+    """Whether a command does something for a person, where it does for everybody."""
+    return True
+
+
 @record
 class Command:
     """A line of the catalogue."""
@@ -175,3 +182,5 @@ class Command:
     """Whether it is shown to admins alone, and refused to others."""
     anywhere: bool = False
     """Whether it neither reads nor changes its session's state in memory: any of several processes may run it."""
+    serves: Callable[[CommandPorts, Actor], bool] = serves_everybody
+    """Whether it does something for a person; a command that does not runs, but no menu and no /help has it."""

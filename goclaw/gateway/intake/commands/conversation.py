@@ -9,9 +9,12 @@
 - `/sessions`: the conversations that the sender may read.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from goclaw.common.auth.access import own_session, without_topic
+from goclaw.common.auth.users import Users
 from goclaw.common.core.clock import ago
 from goclaw.common.core.events import Notice, SessionInfo
 from goclaw.common.core.redact import printable
@@ -132,19 +135,32 @@ async def _sessions(context: CommandContext) -> Reply:
     found = await context.gateway.sessions(context.actor)
     if not found:
         return Reply("There are no conversations yet.")
-    now = context.ports.clock.now()
-    lines = [_session_line(info, now, is_current=info.key == context.session) for info in found[:MAX_SESSIONS]]
+    now, names = context.ports.clock.now(), _names_by_session(context.ports.schedules.users)
+    lines = [
+        _session_line(info, names.get(without_topic(info.key), ()), now, is_current=info.key == context.session)
+        for info in found[:MAX_SESSIONS]
+    ]
     if len(found) > MAX_SESSIONS:
         lines.append(f"and {len(found) - MAX_SESSIONS} more")
     return Reply("\n".join(["Sessions, latest first:", *lines]))
 
 
-def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
-    messages = f"{info.messages:,} {'message' if info.messages == 1 else 'messages'}"
-    here = " (this one)" if is_current else ""
+def _names_by_session(users: Users) -> Mapping[str, Sequence[str]]:
+    """Return the names of the people whose own conversation each session is."""
+    names: dict[str, list[str]] = {}
+    for user in users.all():
+        if user.name:
+            names.setdefault(user.session or own_session(user.key), []).append(user.name)
+    return names
+
+
+def _session_line(info: SessionInfo, names: Sequence[str], now: float, *, is_current: bool) -> str:
+    whose = printable(", ".join(names) or info.key)
     title = " ".join(printable(info.title).split())
     shown = title if len(title) <= _MAX_TITLE else f"{title[: _MAX_TITLE - 1]}…"
-    return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
+    here = " (this one)" if is_current else ""
+    messages = f"{info.messages:,} {'message' if info.messages == 1 else 'messages'}"
+    return f"- {f'{shown}{here}: {whose}' if shown else f'{whose}{here}'}, {ago(now - info.last_at)}, {messages}"
 
 
 START = Command("start", "Say hello", _start, anywhere=True)

@@ -13,7 +13,7 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.invitations import carry_out
 from goclaw.common.auth.pairing import AS, Pairing, PairingRefused, PairingRequest, format_request
 from goclaw.common.auth.presets import GUESTS
-from goclaw.common.core.events import AnswerRefusal, Choice
+from goclaw.common.core.events import LOCAL, AnswerRefusal, Choice
 from goclaw.errors import ConfigError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
@@ -53,8 +53,15 @@ async def _help(context: CommandContext) -> Reply:
 
 
 async def _whoami(context: CommandContext) -> Reply:
-    rights = context.ports.reports.rights(context.actor, context.session)
-    return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
+    ports, actor = context.ports, context.actor
+    user = ports.schedules.users.get(actor.key)
+    # A terminal says the name of a login, which several people may use.
+    given = actor.name if context.inbound.address.channel != LOCAL else ""
+    name = (user.name if user else "") or given
+    lines = [f"You are {f'{name} ({actor.key})' if name else actor.key}."]
+    if ports.access.authorize(actor, "command.admin", "whoami").allowed:
+        lines.append(f"Session: {context.session}")
+    return Reply("\n".join([*lines, ports.reports.rights(actor, context.session)]))
 
 
 BLOCKED_USAGE = "/blocked remove NUMBER lets them ask again."

@@ -13,6 +13,7 @@ from goclaw.conversation.turns.costs import dollars
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.intake.own_status import own_lines
 from goclaw.memory import memory_queries
 from goclaw.memory.base import DISABLED
 
@@ -28,14 +29,16 @@ REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old 
 
 
 async def _status(context: CommandContext) -> Reply:
-    ports = context.ports
-    details = (await ports.reports.details(context.session)).without_calm()
-    if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
-        details = details.without_others()
-    if context.inbound.address.reply_to is None:  # in a group others read along
-        details = details.with_schedules(await overview(ports.schedules, context.actor))
-    status = await ports.sessions.inspection.status(context.session, details, context.actor)
-    return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
+    ports, actor, session = context.ports, context.actor, context.session
+    in_group = context.inbound.address.reply_to is not None or ports.access.is_group(session)
+    due = await overview(ports.schedules, actor)
+    details = (await ports.reports.details(session)).without_calm().with_schedules(due)
+    status = await ports.sessions.inspection.status(session, details, actor)
+    own = None
+    if not ports.access.authorize(actor, "command.admin", "status").allowed:
+        own = await own_lines(ports, status, await ports.sessions.inspection.now(session), actor, in_group=in_group)
+    health = ports.sessions.compactor.health
+    return Reply(status.text(health, ports.clock, own, in_group=in_group), aligned=True)
 
 
 async def _usage(context: CommandContext) -> Reply:
@@ -110,5 +113,9 @@ async def _memory(context: CommandContext) -> Reply:
 STATUS = Command("status", "Show session status and compaction health", _status)
 USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
 MEMORY = Command(
-    "memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory, anywhere=True
+    "memory",
+    "Show the state of memory; /memory reindex rebuilds its index (admins)",
+    _memory,
+    anywhere=True,
+    serves=lambda ports, actor: ports.environment.config.memory.enabled,
 )

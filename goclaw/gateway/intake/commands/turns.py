@@ -17,7 +17,7 @@ ANSWER_SECONDS = 0.15
 """Seconds the answer waits for the turn's end: /stop is answered within 0.2 s, and most turns end in 0.05."""
 
 NOTHING_RUNS = "Nothing is running."
-PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
+PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused. /stop ends the current one."
 MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
 DEFAULT_MODE = "default"
 
@@ -59,7 +59,7 @@ async def _pause(context: CommandContext) -> Reply:
     if turn is None:
         return Reply(NOTHING_RUNS)
     if not rules.interrupts_allowed:
-        return Reply(PAUSE_NOT_ALLOWED.format(key=f"{rules.place}.interrupts_allowed"))
+        return Reply(PAUSE_NOT_ALLOWED)
     if not await ports.sessions.pauses.order(session, turn, context.actor.key):
         return Reply("The turn is already paused. /resume continues it, /stop ends it.")
     return Reply("Paused: the current step may finish, but nothing new starts. /resume continues, /stop ends the turn.")

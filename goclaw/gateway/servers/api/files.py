@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Annotated, ClassVar, Literal
-from urllib.parse import quote
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from pydantic import Field
 
 from goclaw.common.core.events import UPLOADED, Attachment
@@ -25,7 +24,7 @@ from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operations, 
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, writable
 from goclaw.gateway.servers.connections import count_one
-from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.downloads import UNKNOWN_TYPE, file_response, unchanged
 
 MAX_FILE = 20 << 20
 """Bytes of one file: as much as Telegram's bots get."""
@@ -34,14 +33,6 @@ UPLOAD_SECONDS = 120.0
 AT_ONCE, AT_ONCE_IN_ALL = 2, 6
 """Uploads at the same time: of one person, and of all; each is held in memory."""
 MAX_NAME = 200
-UNKNOWN_TYPE = "application/octet-stream"
-_HEAD = {
-    **HEADERS,
-    "Content-Security-Policy": "sandbox; default-src 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # A browser keeps it, and asks each time: it is not for those who are logged out, or may not read any more.
-    "Cache-Control": "private, no-cache",
-}
 _UPLOADS = Counter[str]()
 """Uploads at work, by person."""
 
@@ -73,7 +64,7 @@ class MediaAsked(Request):
 
 
 @contextmanager
-def _count_upload(owner: str) -> Iterator[None]:
+def count_upload(owner: str) -> Iterator[None]:
     """Count an upload until the block ends; raises Problem (429) if there are too many."""
     if _UPLOADS[owner] >= AT_ONCE or _UPLOADS.total() >= AT_ONCE_IN_ALL:
         words = "other uploads are running; wait for them to end"
@@ -93,7 +84,7 @@ async def upload_file(call: Call, asked: UploadAsked) -> Uploaded:
     """
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
-    with _count_upload(call.actor.key):
+    with count_upload(call.actor.key):
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")
@@ -148,19 +139,13 @@ async def get_media(call: Call, asked: MediaAsked) -> web.Response:
     name = await call.ports.gateway.media_name(session, asked.blob)
     if name is None:
         raise _no_media()
+    if known := unchanged(call.request, asked.blob):
+        return known
     try:
         data = await call.ports.environment.blobs.get(asked.blob)
     except ToolError:
         raise _no_media() from None
-    head = {**_HEAD, hdrs.ETAG: f'"{asked.blob}"'}
-    if head[hdrs.ETAG] in call.request.headers.get(hdrs.IF_NONE_MATCH, ""):
-        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=head)
-    mime = image_type(data)
-    if mime is not None and not await asyncio.to_thread(fault_of, data, mime):
-        return web.Response(body=data, headers={**head, "Content-Type": mime, "Content-Disposition": "inline"})
-    disposition = f"attachment; filename*=UTF-8''{quote(name or 'file', safe='')}"
-    headers = {**head, "Content-Type": UNKNOWN_TYPE, "Content-Disposition": disposition}
-    return web.Response(body=data, headers=headers)
+    return await file_response(data, name, asked.blob)
 
 
 def _no_media() -> Problem:

@@ -33,6 +33,8 @@ NO_AGENTS = (
 )
 _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
 """Clients list every tool, and need none to find others."""
+_IN_A_CONVERSATION = ("-ask_user", "-command", "-message", "-schedule")
+"""No client is offered these, whatever the settings name: there is no conversation over MCP. A call says so."""
 
 
 @record
@@ -128,8 +130,10 @@ class McpBackend:
         return self.access.session_for(actor, own_session(actor.key))
 
     def list_tools(self, actor: Actor) -> Sequence[ToolSpec]:
-        """Return the tools that the actor may use, and that are for clients."""
-        return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
+        """Return the tools that the actor may use, that are for clients, and that can work for them."""
+        agents = ("-tag:agents",) if isinstance(self.external_runs, NoExternalRuns) else None
+        offered = self.dispatcher.registry.offered_to(actor, _IN_A_CONVERSATION, agents, planning=False)
+        return [spec for spec in offered if self.selection(spec) is not None]
 
     def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
         """Return the selection that offers clients a tool; None: they are not offered it."""

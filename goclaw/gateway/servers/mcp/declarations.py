@@ -1,4 +1,4 @@
-"""Declarations for the MCP server from installed packages."""
+"""Declarations for the MCP server from installed packages; those of one-file plugins come with the configuration."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ import orjson
 from mcp.server.context import ServerRequestContext
 
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import LOCAL, Actor, Address, AgentProgress, Delivery, Receipt, ToolStarted, TurnEvent
+from goclaw.common.core.events import LOCAL, Actor, Address, AgentProgress, Delivery, ToolStarted, TurnEvent
 from goclaw.common.core.messages import Image, ToolCall, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
@@ -100,7 +100,7 @@ class ClientServices(TurnServices):
         """Keep the value for the client."""
         self.given = GivenValue(spec, result, value)
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
+    def check_delivery(self, delivery: Delivery) -> None:
         raise DeliveryError("an MCP client cannot send messages to a chat", permanent=True)
 
 
@@ -258,7 +258,7 @@ def _describe(spec: ToolSpec) -> types.Tool:
         annotations=types.ToolAnnotations(
             title=spec.title,
             read_only_hint=known.read_only,
-            destructive_hint=known.destructive,
+            destructive_hint=known.may_destroy,
             idempotent_hint=known.idempotent,
             open_world_hint=known.open_world,
         ),

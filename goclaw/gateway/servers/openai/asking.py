@@ -14,6 +14,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from goclaw.common.config.listening import OPENAI as PREFIX
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
     ALLOW,
@@ -157,12 +158,14 @@ class Asking:
         yield Answered(reader.turn, is_whole, spent)
 
     def _reader(self, wanted: Wanted, turn: str, *, live: bool | None = None) -> TurnReader:
+        home = self._link or f"{wanted.request.scheme}://{wanted.request.host}"
         return TurnReader(
             turn,
             unattended=not wanted.place.is_kept,
             progress=wanted.live and self._ports.config.openai.progress,
             live=wanted.live if live is None else live,
             link=self._link,
+            files=f"{home.rstrip('/')}{PREFIX}files/",
         )
 
     async def _follow(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:

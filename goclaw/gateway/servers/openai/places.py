@@ -78,6 +78,12 @@ class Places:
             raise unknown
         return Place(name, is_kept=True), f"{TURN}{digits_of(program.actor.key, name, key)}"
 
+    def may_read(self, program: Program, session: str) -> bool:
+        """Whether a program may read a session: one of a person, or of a request for that person."""
+        if not session.isprintable() or (AGENT_MARK in session and not _OWN.fullmatch(session)):
+            return False
+        return self._ports.access.authorize(program.actor, "session.read", root_session(session)).allowed
+
     async def last_turn(self, session: str) -> str:
         """Return the turn of a session's last row; empty: it has none."""
         rows = await self._ports.gateway.history(session)  # the last row alone may be a call without its answer

@@ -3,7 +3,8 @@
 The pieces of a stream and a whole answer are the same text: everything that the agent says in the turn, in paragraphs.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from goclaw.common.core.events import (
@@ -16,11 +17,14 @@ from goclaw.common.core.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
+from goclaw.common.core.messages import SAID, Artifact, AssistantMessage, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.conversation.questions.question_messages import in_words
 from goclaw.tools.approval.requests import describe_refusals
 
+_SPECIAL = re.compile(r"[\\\[\]]")
+"""Characters that end the label of a link."""
+_FILE_ID = re.compile(r"file-([0-9a-f]{64})((?:[0-9a-f]{2}){1,400})")
 BEGINS_ANEW = "(The answer was cut off and starts again.)"
 
 
@@ -35,7 +39,9 @@ class Delta:
 class TurnReader:
     """Makes pieces of one turn's events; take all of them in their order."""
 
-    def __init__(self, turn: str, *, unattended: bool, progress: bool, live: bool, link: str = "") -> None:
+    def __init__(
+        self, turn: str, *, unattended: bool, progress: bool, live: bool, link: str = "", files: str = ""
+    ) -> None:
         """Read the turn with the id `turn`.
 
         Args:
@@ -44,6 +50,7 @@ class TurnReader:
             progress: whether thinking and the use of tools are read, too.
             live: whether text is read while it is written, or each message when it is whole.
             link: where people answer questions besides; empty: nowhere.
+            files: begins the address of each file of the session; `file_id` follows.
         """
         self.turn = turn
         self.asked = False
@@ -53,6 +60,7 @@ class TurnReader:
         self._progress = progress
         self._live = live
         self._link = link
+        self._files = files
         self._refused: list[str] = []
         self._streamed = ""
         """The part of the present message that is out."""
@@ -119,13 +127,39 @@ class TurnReader:
                     self._streamed = ""  # a hook of the operator made another text of it
                 yield from self._text(rest)
                 self._streamed = ""
+                yield from self._artifacts(event.session, event.message.artifacts)
             case ToolResult(name=name, denied=True):
                 self._refused.append(name)
+            case ToolResult(artifacts=artifacts):
+                yield from self._artifacts(event.session, artifacts)
             case UserMessage() if not event.sender:
                 self._goes_on = True  # the daemon asked for the rest of an answer that was cut
+
+    def _artifacts(self, session: str, artifacts: Iterable[Artifact]) -> Iterator[Delta]:
+        """Yield the messages and files that the agent sent or named, a file as a link."""
+        for each in artifacts:
+            if each.kind == SAID:
+                yield from self.paragraph(each.text)
+            elif each.is_file:
+                label = _SPECIAL.sub(r"\\\g<0>", each.name)
+                yield from self.paragraph(f"[{label}]({self._files}{file_id(session, each.blob)}/content)")
 
     def _end(self, event: TurnFinished) -> Iterator[Delta]:
         if event.outcome.went_well and not self.has_text:
             yield from self._text(event.text)
         elif refused := describe_refusals(self._refused) if self._unattended else "":
             yield from self.paragraph(refused)
+
+
+def file_id(session: str, blob: str) -> str:
+    """Return the id of a file of a session: it names both, so that no table is needed."""
+    return f"file-{blob}{session.encode().hex()}"
+
+
+def file_named_by(identity: str) -> tuple[str, str]:
+    """Return the session and the key of the file that an id names; empty: it is no id of ours."""
+    found = _FILE_ID.fullmatch(identity)
+    try:
+        return (bytes.fromhex(found[2]).decode(), found[1]) if found else ("", "")
+    except UnicodeDecodeError:
+        return "", ""

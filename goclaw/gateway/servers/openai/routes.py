@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from http import HTTPStatus
 
@@ -11,13 +11,16 @@ from aiohttp import web
 
 from goclaw.channels.base import Handler, PathRule
 from goclaw.common.config.listening import OPENAI as PREFIX
+from goclaw.errors import ToolError
 from goclaw.gateway.servers.admission import NotAdmitted
+from goclaw.gateway.servers.downloads import file_response
 from goclaw.gateway.servers.event_stream import EventStream
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.openai.answers import Completion, Form, Response, named_by, stream
 from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
 from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refusal_response
 from goclaw.gateway.servers.openai.places import Models, Place, Places
+from goclaw.gateway.servers.openai.reading import file_named_by
 from goclaw.gateway.servers.openai.requests import ChatRequest, RequestT, ResponsesRequest, parse
 from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
@@ -50,6 +53,7 @@ class OpenAIRoutes:
             ("GET", f"{PREFIX}models/{{name}}", partial(self._handle, self._one)),
             ("POST", f"{PREFIX}chat/completions", partial(self._handle, self._complete)),
             ("POST", f"{PREFIX}responses", partial(self._handle, self._respond)),
+            ("GET", f"{PREFIX}files/{{name}}/content", partial(self._handle, self._content)),
         ]
 
     async def _handle(
@@ -76,6 +80,18 @@ class OpenAIRoutes:
 
     async def _one(self, request: web.Request, program: Program) -> web.StreamResponse:
         return web.json_response(self._models.one(program.actor, request.match_info["name"]), headers=HEADERS)
+
+    async def _content(self, request: web.Request, program: Program) -> web.StreamResponse:
+        """Return a file that an answer has a link to."""
+        identity = request.match_info["name"]
+        session, blob = file_named_by(identity)
+        name = None
+        if session and self._places.may_read(program, session):
+            name = await self._ports.gateway.media_name(session, blob)
+        if name is not None:
+            with suppress(ToolError):  # it was deleted
+                return await file_response(await self._ports.environment.blobs.get(blob), name, blob)
+        raise ApiError(HTTPStatus.NOT_FOUND, f"you have no file {identity[:100]!r}", code="file_not_found")
 
     async def _complete(self, request: web.Request, program: Program) -> web.StreamResponse:
         body = await self._body(request, ChatRequest)

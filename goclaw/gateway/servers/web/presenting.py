@@ -8,7 +8,7 @@ null where the beginning of a text is unknown here; its `text` is whole.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -132,6 +132,8 @@ class PageFrames:
         """Add the HTML of messages, and remove the parts for their models."""
         for row in rows:
             row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
+            if artifacts := row["message"].get("artifacts"):
+                row["message"]["artifacts"] = [await self._artifact(each) for each in artifacts]
         # An answer is Markdown; a person's message is shown as it was typed.
         texts = [str(row["message"]["text"]) if row["message"]["role"] == "assistant" else "" for row in rows]
         found = [self._known.find(text) if text else "" for text in texts]
@@ -142,6 +144,11 @@ class PageFrames:
                 self._known.store(text, row["html"])
             else:
                 row["html"] = html
+
+    async def _artifact(self, artifact: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an artifact with the HTML of its text."""
+        text = str(artifact.get("text", ""))
+        return {**artifact, "html": await self._html_of(text)} if text else artifact
 
     async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
         for question in questions:

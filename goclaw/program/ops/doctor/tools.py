@@ -95,10 +95,12 @@ def _hook_findings(loaded: Loaded) -> Iterator[Finding]:
                 place = f"`hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
                 words = mask(f"{hook.label}: {script} does not exist")
                 yield Finding("hooks", "warning", words, f"create it, or fix {place}")
-    for name, registered, trouble in of_packages():
+    for name, registered, trouble in of_packages(parts_of(loaded.packaged).hooks):
         if trouble:
-            yield Finding("hooks", "problem", trouble, "update or uninstall the package that contains it")
+            yield Finding(
+                "hooks", "problem", trouble, "fix the file, or update or uninstall the package that contains it"
+            )
         else:
-            works.append(f"{name} ({', '.join(sorted(registered.points))}, of a package)")
+            works.append(f"{name} ({', '.join(sorted(registered.points))}, of a plugin)")
     if works:
         yield Finding("hooks", "ok", "; ".join(works))

@@ -1,7 +1,7 @@
 """Shorter output of `git status`, `git diff` and `git log`.
 
 status: the long form made short, a line for each file. Only advice is lost.
-diff: the changed lines, without context. Each place keeps its `@@` line, each file one line of its head. With options
+diff: the changed lines, without context. Each place keeps its `@@` line, each file `---` and `+++`. With options
 for context (`-U`, `-W`) or another format, git's output stays as it is.
 log, in its usual form: a line for each commit, with the author and the day where they change. Of a few commits the
 whole message stays, of many its first line. Forms that were asked for (`--oneline`, `--pretty`) are not recognised
@@ -109,13 +109,11 @@ def _count(given: str | None) -> int:
 
 
 def _head(lines: Sequence[str]) -> list[str]:
-    """Return the lines before the changes of a file; of its names the one that identifies it."""
+    """Return the lines before the changes of a file, without those that its two names make needless."""
     named = {line[:4] for line in lines if line.startswith(("--- ", "+++ "))}
     if named != {"--- ", "+++ "}:
         return list(lines)
-    gone = "+++ /dev/null" in lines
-    needless = (_FILE_HEAD, "index ", *(() if gone else ("--- ",)))
-    return [line for line in lines if signals(line) or not line.startswith(needless)]
+    return [line for line in lines if signals(line) or not line.startswith((_FILE_HEAD, "index "))]
 
 
 GIT_DIFF = Family("changed lines only", compress_diff, fine=(0, 1))

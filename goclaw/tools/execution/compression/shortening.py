@@ -55,8 +55,8 @@ def shorten(text: str, words: Words, code: int) -> Short | None:
     except Exception:
         log.exception("what %s said could not be compressed", words[0])
         return None
-    if shown is None:
-        return None
+    if shown is None or not any(map(str.strip, shown.lines)):
+        return None  # nothing would be left of `ls -la | head -3`, as if there were no files
     short = "".join(f"{line}\n" for line in shown.lines)
     if len(short) >= len(text) or estimate_text(short) + NOTICE > (1 - LEAST_SAVED) * estimate_text(text):
         return None

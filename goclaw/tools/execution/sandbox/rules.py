@@ -30,15 +30,14 @@ class Rules:
         """Return when every command of the line may run.
 
         Raises:
-            ToolError: one may not, or it cannot be known; the message names it and the key of the rule.
+            ToolError: one may not, or it cannot be known; the message names it and the rule.
         """
         if self.allowed is None and not self.blocked:
             return
         try:
             found = load(catalog.GRAMMARS["bash"], Grammar).commands_of(line)
         except Unclear as reason:
-            keys = "tools.exec.allowed" if self.allowed is not None else "tools.exec.blocked"
-            raise _refusal_of(str(reason), keys) from None
+            raise _refusal_of(str(reason)) from None
         for command in found:
             self._judge_one(command)
 
@@ -48,9 +47,10 @@ class Rules:
             try:
                 blocked = any(_may_be(reading, rule) for reading in _readings(command.words))
             except Unclear as reason:
-                raise _refusal_of(f"{reason} (`{shown}`)", f"tools.exec.blocked (`{' '.join(rule)}`)") from None
+                raise _refusal_of(f"{reason} (`{shown}`)", f"the rule `{' '.join(rule)}`") from None
             if blocked:
-                raise ToolError(f"permission denied: `{shown}` is blocked by tools.exec.blocked (`{' '.join(rule)}`)")
+                shown = _matching(command.words, rule)
+                raise ToolError(f"permission denied: `{shown}` is blocked by the rule `{' '.join(rule)}`")
         if self.allowed is None or command.name in HARMLESS:
             return
         reasons = []
@@ -61,12 +61,20 @@ class Rules:
             except Unclear as reason:
                 reasons.append(reason)
         if reasons:
-            raise _refusal_of(str(reasons[0]), "tools.exec.allowed")
-        raise ToolError(f"permission denied: `{shown}` is not among tools.exec.allowed")
+            raise _refusal_of(str(reasons[0]))
+        raise ToolError(f"permission denied: `{shown}` is not among the allowed commands")
 
 
-def _refusal_of(reason: str, key: str) -> ToolError:
-    return ToolError(f"permission denied: {reason}, so it cannot be judged by {key}")
+def _refusal_of(reason: str, rule: str = "the rules for commands") -> ToolError:
+    return ToolError(f"permission denied: {reason}, so {rule} cannot judge it")
+
+
+def _matching(words: Words, rule: Sequence[str]) -> str:
+    """Return a blocked command up to the last word that the rule needs; of a long text the beginning and the end."""
+    ends = range(3, min(len(words), 50))  # of more, each reading would take long
+    end = next((at for at in ends if any(_may_be(each, rule) for each in _readings(words[:at]))), len(words))
+    text = " ".join(word or "…" for word in words[:end])
+    return text if len(text) <= 100 else f"{text[:50]} … {text[-45:]}"
 
 
 def _readings(words: Words) -> Iterator[Words]:

@@ -21,21 +21,25 @@ _TRANSPARENT = frozenset({"timeout", "nice", "env", "command", "stdbuf", "time"}
 """Wrappers that say nothing themselves, or nothing that looks like what they run."""
 _PART_OF = frozenset({"head", "tail", "cat"})
 """Without a file they show lines of the command before."""
+_SUBSTITUTION = re.compile(r"`|\$\(|[<>]\(")
+"""A command in a value, which may say something of its own."""
 _PATTERN = re.compile(r"[^-{][^$`{]*")
 """A word that stands for names of files. Should one look like an option, only the form of the output is misjudged."""
 
 
 def shown_by(line: str) -> tuple[str, ...]:
-    """Return the command and its words, without a `cd` before it.
+    """Return the command and its words, without a `cd` or variables before it.
 
     Raises:
         Unclear: several commands have a part in the output, or a word is only known when it runs.
     """
     root = parse(line)
-    if root.has_error or len(root.children) != 1:
-        raise Unclear("it is more than one command")
-    commands = [_shown_words(node) for node in _shown_pipeline(root.children[0])]
+    if root.has_error:
+        raise Unclear("it is not understood as a shell command")
+    commands = [_shown_words(node) for node in _shown_pipeline(root)]
     while len(commands) > 1 and _is_part(commands[-1]):
+        if commands[-1][0] == "tail" and commands[-2][0] in _PART_OF:
+            break  # which lines of a file they are is unknown
         commands.pop()
     words = commands[-1]
     while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
@@ -48,12 +52,10 @@ def shown_by(line: str) -> tuple[str, ...]:
 
 
 def _shown_pipeline(node: Node) -> list[Node]:
-    """Return the commands of a pipeline without a leading `cd`; the grammar reads `cd x && a 2>&1 | b` as `(…) | b`."""
+    """Return the commands of a pipeline without silent ones before; `cd x && a 2>&1 | b` is read as `(…) | b`."""
     match node.type:
-        case "list":
-            before, last = node.named_children[:-1], node.named_children[-1]
-            if all(child.is_named or child.type == "&&" for child in node.children) and all(map(_moves, before)):
-                return _shown_pipeline(last)
+        case "program" | "list" if node.named_children and all(map(_is_silent, node.children[:-1])):
+            return _shown_pipeline(node.children[-1])
         case "pipeline" if all(child.is_named or child.type == "|" for child in node.children):
             return [command for child in node.named_children for command in _shown_pipeline(child)]
         case "redirected_statement":
@@ -65,16 +67,22 @@ def _shown_pipeline(node: Node) -> list[Node]:
     raise Unclear("it is more than a command")
 
 
-def _moves(node: Node) -> bool:
-    """Whether it is nothing but `cd folder`."""
-    if node.type == "list":
-        return all(child.type == "&&" or _moves(child) for child in node.children)
-    return node.type == "command" and words_of(node)[:1] == ("cd",)
+def _is_silent(node: Node) -> bool:
+    """Whether it is `cd folder`, sets variables, or stands between such commands."""
+    match node.type:
+        case "list":
+            return all(map(_is_silent, node.children))
+        case "command":
+            return words_of(node)[:1] == ("cd",)
+        case "declaration_command" if not node.named_children or node.named_children[0].type == "word":
+            return False  # without a variable, or with an option, it lists them
+        case "declaration_command" | "variable_assignment" | "variable_assignments":
+            return not _SUBSTITUTION.search(text_of(node))
+    return node.type in ("&&", ";", "comment")
 
 
 def _shown_words(command: Node) -> tuple[str, ...]:
-    if any("$" in text_of(node) or "`" in text_of(node) for node in command.named_children
-           if node.type == "variable_assignment"):  # fmt: skip
+    if any(node.type == "variable_assignment" and not _is_silent(node) for node in command.named_children):
         raise Unclear("a variable is only known when it runs")
     if any(node.type.endswith("redirect") for node in command.named_children):
         raise Unclear("it is more than a command")

@@ -149,6 +149,10 @@ class Tasks(Protocol):
         """Ended tasks, of all owners, that the model has not been told about, by id."""
         ...
 
+    def count(self, session: str | None = None) -> int:
+        """Return the number of running tasks, of a session or of all."""
+        ...
+
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         """Run it; returns when it runs.
 

@@ -180,11 +180,11 @@ class TaskRoom:
             own = [task.info for task in self._tasks.values() if task.info.running and task.info.owner == owner]
             named = "".join(f"; {info.id} runs `{info.label[:60]}`" for info in own[:8])
             raise ToolError(
-                f"{settings.per_session} background tasks run in this conversation, which is the limit "
-                f"(tools.tasks.per_session): wait for one with task_output or end one with task_stop{named}"
+                f"{settings.per_session} background tasks run in this conversation, which is the limit: wait for "
+                f"one with task_output or end one with task_stop{named}"
             )
         if self.count() >= settings.total:
-            raise ToolError("too many background tasks run on this machine (tools.tasks.total): try again later")
+            raise ToolError("too many background tasks run on this machine: try again later")
 
     def _new_id(self) -> str:
         while True:

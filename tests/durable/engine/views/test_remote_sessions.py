@@ -253,6 +253,17 @@ async def test_a_line_from_a_process_that_is_not_the_owner_reaches_all_readers(p
             await eventually(lambda: at_a.events == at_b.events == [Notice("s", "done")])
 
 
+async def test_a_question_that_belongs_to_no_turn_reaches_all_readers_from_any_process(place: PostgresPlace) -> None:
+    asked = QuestionAsked("", "s", Question("a1", "approval", "s", "Ann wants to write to you.", ""))
+    answered, of_a_turn = QuestionAnswered("", "s", "a1", "allow", "s"), QuestionAnswered("t", "s", "q", "")
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        async with Reader(a).reading() as at_a, Reader(b).reading() as at_b:
+            for event in (asked, of_a_turn, answered):
+                c.bus.publish(event)
+            await eventually(lambda: at_a.events == at_b.events == [asked, answered])
+
+
 @pytest.mark.usefixtures("no_owner")
 async def test_every_process_hears_that_a_session_is_forgotten(place: PostgresPlace) -> None:
     async with processes(place, 3) as (a, b, c):

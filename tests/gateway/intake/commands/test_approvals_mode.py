@@ -43,7 +43,7 @@ async def test_a_choice_holds_for_its_session_and_over_restarts(tmp_path: Path) 
         assert (await core.command("/mode")).startswith("Permission mode: plan.")
         assert (await core.command("/mode", chat="elsewhere")).startswith("Permission mode: default.")
         said = await core.command("/mode configured")
-        assert said == f"Permission mode: default, as configured (policy.mode): {MEANINGS['default']}."
+        assert said == f"Permission mode: default, as configured: {MEANINGS['default']}."
         assert (await core.command("/mode")).startswith("Permission mode: default.")
 
 

@@ -12,14 +12,14 @@ from tests.harness import Answer, World
 ANNA = Actor("telegram:5", "telegram", name="Anna")
 BORIS = Actor("telegram:6", "telegram", name="Boris")
 CHIEF = Actor("telegram:7", "telegram", name="Chief")
-USERS = [User("telegram:5"), User("telegram:6"), User("telegram:7", roles=frozenset({"admin"}))]
+USERS = [User("telegram:5"), User("telegram:6"), User("telegram:7", "Chief", frozenset({"admin"}))]
 
 
 def world(folder: Path, answers: int) -> World:
     return World(folder, [Answer("Yes.") for _ in range(answers)], users=USERS)
 
 
-async def test_the_latest_comes_first_and_the_own_one_is_marked(tmp_path: Path) -> None:
+async def test_the_latest_comes_first_with_title_and_name_and_the_own_one_is_marked(tmp_path: Path) -> None:
     here = world(tmp_path, 2)
     async with here.running() as core:
         await core.say("What is\n\nin the *notes*? " + "x" * 80, actor=CHIEF, session="telegram:7")
@@ -31,8 +31,8 @@ async def test_the_latest_comes_first_and_the_own_one_is_marked(tmp_path: Path) 
         text = await core.command("/sessions", actor=CHIEF, session="telegram:7")
     assert text.splitlines() == [
         "Sessions, latest first:",
-        "- telegram:5: 2 messages, 3 min ago · Short",
-        "- telegram:7 (this one): 2 messages, 2 h ago · What is in the *notes*? " + "x" * 35 + "…",
+        "- Short: telegram:5, 3 min ago, 2 messages",
+        "- What is in the *notes*? " + "x" * 35 + "… (this one): Chief, 2 h ago, 2 messages",
     ]
 
 
@@ -66,7 +66,19 @@ async def test_a_long_list_says_how_many_more_there_are(tmp_path: Path) -> None:
             here.clock.advance(1)
         lines = (await core.command("/sessions", actor=CHIEF, session="telegram:7")).splitlines()
     assert len(lines) == 22
-    assert lines[1].startswith("- tui:22: ") and lines[-1] == "and 3 more"
+    assert lines[1].startswith("- Hi: tui:22, ") and lines[-1] == "and 3 more"
+
+
+async def test_topics_and_shared_conversations_have_the_names_of_their_people(tmp_path: Path) -> None:
+    people = [User("telegram:5", "Anna", session="family"), User("telegram:6", "Boris", session="family"), USERS[2]]
+    here = World(tmp_path, [Answer("Yes.")] * 2, users=people)
+    async with here.running() as core:
+        for actor, session in ((CHIEF, "telegram:7:12"), (ANNA, "telegram:5")):
+            await core.say("Hi", actor=actor, session=session)
+            await core.settled()
+            here.clock.advance(60)
+        lines = (await core.command("/sessions", actor=CHIEF, session="telegram:7")).splitlines()
+    assert lines[1:] == ["- Hi: Anna, Boris, 1 min ago, 2 messages", "- Hi: Chief, 2 min ago, 2 messages"]
 
 
 @pytest.mark.parametrize(

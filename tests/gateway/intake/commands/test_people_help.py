@@ -23,8 +23,11 @@ async def echo(ctx: ToolContext, text: str) -> str:
     return f"echo: {text}"
 
 
-async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None:
-    async with World(tmp_path).running() as core:
+AGENTS = {"kinds": {"poet": {"description": "Writes verse"}}}
+
+
+async def test_help_lists_every_command_of_the_catalogue_that_does_something(tmp_path: Path) -> None:
+    async with World(tmp_path, model=DemoModel(), agents=AGENTS).running() as core:
         head, *lines = (await core.command("/help")).splitlines()
     assert head == "Available commands:"
     lines = [line for line in lines if line.startswith("/")]
@@ -40,14 +43,14 @@ async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None
 
 
 async def test_help_groups_the_commands_under_headings(tmp_path: Path) -> None:
-    async with World(tmp_path).running() as core:
+    async with World(tmp_path, agents=AGENTS).running() as core:
         first, *others = (await core.command("/help")).split("\n\n")
     assert [block.splitlines()[0] for block in others] == list(GROUPS), "every command of the catalogue has its group"
     assert first.count("\n/") == 6 and "Approvals\n/mode - Show or change the permission mode" in "\n".join(others)
 
 
 async def test_help_shows_commands_of_agents_under_a_heading_of_their_own(tmp_path: Path) -> None:
-    agents = {"kinds": {"poet": {"description": "Writes verse"}}, "routes": [{"agent": "poet", "command": "verse"}]}
+    agents = {**AGENTS, "routes": [{"agent": "poet", "command": "verse"}]}
     async with World(tmp_path, agents=agents).running() as core:
         assert (await core.command("/help")).endswith("\n\nOther\n/verse - Ask poet")
 
@@ -74,6 +77,32 @@ async def test_help_shows_what_is_for_admins_to_admins_alone(tmp_path: Path) -> 
     assert shown == [False, True]
 
 
+async def test_help_leaves_out_what_does_nothing_for_this_person(tmp_path: Path) -> None:
+    roles = {"child": {"approves": "none"}}
+    users = [User("telegram:5", roles=frozenset({"child"})), User("telegram:7")]
+    async with World(tmp_path, users=users, roles=roles, memory={"enabled": False}).running() as core:
+        said = [
+            await core.command("/help", actor=Actor(key, "telegram"), session=key)
+            for key in ("telegram:5", "telegram:7")
+        ]
+        child, grown = (set(re.findall(r"^/[a-z]+", text, re.MULTILINE)) for text in said)
+        assert (await core.command("/tool x {}")).startswith("/tool works with the demo"), "it runs all the same"
+    assert not grown & {"/tool", "/agent", "/agents", "/memory"}, "no demo, one agent, no memory"
+    assert grown - child == {"/approve"}, "who may approve nothing needs no /approve"
+
+
+async def test_what_everybody_may_run_is_what_each_listed_person_may_run(tmp_path: Path) -> None:
+    roles = {"guest": {"commands": ["help", "status", "whoami"]}}
+    chief, guest = User("telegram:7", roles=frozenset({"admin"})), User("telegram:5", roles=frozenset({"guest"}))
+    found = []
+    for index, users in enumerate(([], [chief], [chief, guest])):
+        (folder := tmp_path / str(index)).mkdir()
+        async with World(folder, users=users, roles=roles).running() as core:
+            found.append({info.name for info in core.gateway.commands(None)})
+    assert found[0] == set() and {"pair", "forget", "status"} < found[1]
+    assert found[2] == {"help", "status", "whoami"}
+
+
 @pytest.mark.parametrize(("name", "greeting"), [("Anna", "Hello Anna!"), ("", "Hello there!")])
 async def test_start_greets_and_points_to_help(tmp_path: Path, name: str, greeting: str) -> None:
     world = World(tmp_path, users=[User("telegram:5")])
@@ -82,11 +111,16 @@ async def test_start_greets_and_points_to_help(tmp_path: Path, name: str, greeti
     assert text.startswith(greeting) and "/help" in text
 
 
-async def test_whoami_shows_key_session_and_rights(tmp_path: Path) -> None:
-    world = World(tmp_path, users=[User("telegram:5", session="team")])
+async def test_whoami_begins_with_the_name_and_shows_the_session_to_admins(tmp_path: Path) -> None:
+    users = [User("telegram:5", session="team"), User("telegram:7", name="Ben", roles=frozenset({"admin"}))]
+    world = World(tmp_path, users=[*users, User("telegram:8")])
     async with world.running() as core:
-        text = await core.command("/whoami", actor=ANNA, session="telegram:5")
-    assert text == "You are telegram:5.\nSession: team\nRole: user"
+        anna = await core.command("/whoami", actor=ANNA, session="telegram:5")
+        ben = await core.command("/whoami", actor=Actor("telegram:7", "telegram", name="benny"), session="telegram:7")
+        nameless = await core.command("/whoami", actor=Actor("telegram:8", "telegram"), session="telegram:8")
+    assert anna == "You are Anna (telegram:5).\nRole: user"
+    assert ben == "You are Ben (telegram:7).\nSession: telegram:7\nRole: admin", "as an admin calls him"
+    assert nameless == "You are telegram:8.\nRole: user"
 
 
 async def test_tool_runs_a_real_tool_on_the_demo_model(tmp_path: Path) -> None:

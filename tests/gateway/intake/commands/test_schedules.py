@@ -189,7 +189,7 @@ async def test_only_an_admin_names_a_url_of_the_configuration(tmp_path: Path) ->
         told = "/schedule add t --at 20m --task x --to notify:ops"
         assert (await ask(core, told)).startswith("Not allowed: ")
         mistyped = await ask(core, f"{told}s", boss)
-        assert mistyped == "Not done: there is no notify.opss in the configuration; did you mean `ops`?."
+        assert mistyped == "Not done: there is no place for notifications named opss; did you mean `ops`?."
         assert (await ask(core, f"{told} --ask", boss)).startswith(
             "Not done: ask needs a chat where a person can answer"
         )

@@ -12,12 +12,15 @@ from pydantic import Field
 from goclaw.common.auth.users import User
 from goclaw.common.config.tools import CliToolSettings
 from goclaw.common.core.redact import remember
-from goclaw.common.specs import SideEffect
+from goclaw.common.specs import Annotations, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.sentences import describe_effect
 from goclaw.tools.builtin.cli_source import cli_tool
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.base import Tool, ToolContext, tool
+from goclaw.tools.toolkit.registry import BuiltIn
 from goclaw.tools.toolkit.results import Result
+from tests.gateway.servers.mcp.exporting import living, world_of
 from tests.gateway.servers.mcp.house import ANN, BOB, house
 from tests.parts import Trail, acting
 
@@ -65,6 +68,30 @@ async def test_a_tool_goes_out_with_its_schemas_and_hints(tmp_path: Path, era: s
         jsonschema.validate(result.structured_content, found.output_schema)
 
 
+async def test_a_tool_may_destroy_unless_it_only_reads_or_says_otherwise(tmp_path: Path) -> None:
+    def keeping(name: str, side_effect: SideEffect, hints: Annotations | None = None) -> Tool:
+        async def keep(ctx: ToolContext) -> str:
+            """Keep it."""
+            return "kept"
+
+        return tool(side_effect=side_effect, name=name, annotations=hints)(keep)
+
+    tools = [
+        keeping("silent", SideEffect.MUTATING),
+        keeping("gentle", SideEffect.MUTATING, Annotations(destructive=False)),
+        keeping("rough", SideEffect.MUTATING, Annotations(destructive=True)),
+        keeping("reading", SideEffect.READ_ONLY),
+    ]
+    async with house(tmp_path, tools=tools) as home, home.client() as client:
+        listed = (await client.list_tools()).tools
+    told = {each.name: each.annotations.destructive_hint for each in listed if each.annotations}
+    expected = {"silent": True, "gentle": False, "rough": True, "reading": None}
+    assert {name: told[name] for name in expected} == expected
+    silent, gentle = tools[0].spec, tools[1].spec
+    assert silent.risk is gentle.risk is Risk.MEDIUM
+    assert describe_effect(silent, silent.risk) == describe_effect(gentle, gentle.risk) == "", "asking stays as it is"
+
+
 @pytest.mark.promise("P-roles")
 @pytest.mark.promise("P-tools-per-user")
 @pytest.mark.parametrize("era", ERAS)
@@ -89,6 +116,23 @@ async def test_what_is_not_offered_is_not_there_for_anybody(tmp_path: Path) -> N
         assert not {"tool_search", "tool_call"} & listed, "clients are told of every tool"
         by_call = {"name": "todo_write", "arguments": {"todos": []}}
         assert said(await client.call_tool("tool_call", by_call)) == "unknown tool: todo_write"
+
+
+async def test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same(tmp_path: Path) -> None:
+    async with house(tmp_path) as home, home.client() as client:
+        listed = {each.name for each in (await client.list_tools()).tools}
+        assert "web_fetch" in listed and not {"ssh_exec", "web_search"} & listed
+        refused = await client.call_tool("ssh_exec", {"host": "web1", "command": "df"})
+    assert refused.is_error and said(refused).startswith("ssh_exec is not set up")
+
+
+async def test_tools_that_need_a_conversation_are_offered_by_no_settings(tmp_path: Path) -> None:
+    async with living(world_of(tmp_path, [], BuiltIn().tools(), {"tools": ["-read"]})) as home, home.client() as client:
+        listed = {each.name for each in (await client.list_tools()).tools}
+        assert {"agent", "config", "todo_write"} <= listed
+        assert not {"ask_user", "command", "exit_plan_mode", "message", "schedule"} & listed
+        refused = await client.call_tool("ask_user", {"questions": [{"question": "Tea?"}]})
+    assert refused.is_error and said(refused) == "nobody can be asked over MCP"
 
 
 @pytest.mark.promise("P-audit")

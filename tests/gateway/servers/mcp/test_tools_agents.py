@@ -147,7 +147,7 @@ async def test_several_work_at_once_and_no_more_than_may(tmp_path: Path) -> None
         (status,) = [await home.core.sessions.agents.lines(ANN)]
         assert len(status) == 2 and all("planner: create_plan" in line and "an MCP client" in line for line in status)
         third = await plans(client)
-        assert third.is_error and "limits.agents_at_once" in said(third)
+        assert third.is_error and "which is the limit" in said(third)
         trail.gate.set()
         assert [said(each) for each in await asyncio.gather(*calling)] == ["cake", "cake"]
         assert len(await agents_of(home.core, ANN)) == 2 and not home.core.sessions.agents.of(ANN)
@@ -192,12 +192,12 @@ async def test_a_call_that_comes_back_to_itself_ends(tmp_path: Path, tool_name: 
         return f"came back with {said(await clients[0].call_tool(tool_name, {'goal': 'a party'}))}"
 
     keep = {**KEEP, "arguments": {"goal": "string"}, "passthrough": {"tool": "note", "input": {}}}
-    script = [asks_for(ASKED, NOTE), says("came back", "It ended."), says("limits.agents_at_once", "Full.")]
+    script = [asks_for(ASKED, NOTE), says("came back", "It ended."), says("which is the limit", "Full.")]
     world = world_of(tmp_path, script, [around], agents=offering(PLAN, keep), limits={"agents_at_once": 3})
     async with living(world) as home, home.client() as client:
         clients.append(client)
         found = said(await client.call_tool(tool_name, {"goal": "a party"}))
-        assert found == "It ended." or "limits.agents_at_once" in found
+        assert found == "It ended." or "which is the limit" in found
     assert times == 3
 
 
@@ -206,5 +206,6 @@ async def test_without_the_daemon_it_is_said_how_agents_are_reached(tmp_path: Pa
     async with living(world) as home:
         home.backend = replace(home.backend, external_runs=NoExternalRuns())  # as `goclaw mcp serve` has them
         async with home.client() as client:
+            assert [each.name for each in (await client.list_tools()).tools] == []
             found = await client.call_tool("agent", {"task": "look"})
     assert found.is_error and "agents run in the daemon" in said(found) and "mcp.server.enabled" in said(found)

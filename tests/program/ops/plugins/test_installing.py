@@ -130,6 +130,7 @@ def test_a_plugin_that_cannot_be_used_is_refused_and_leaves_nothing(
     assert folders(state) == [] and known(state) == {}
 
 
+@pytest.mark.long
 async def test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_left_out(
     state: Path, tmp_path: Path, our_library: Path
 ) -> None:

@@ -40,7 +40,8 @@ Binary files a/p.png and b/p.png differ
 def test_lines_around_changes_go() -> None:
     assert (
         compressed(GIT_DIFF, DIFF, "git diff")
-        == """+++ b/x.py
+        == """--- a/x.py
++++ b/x.py
 @@ -1,5 +1,5 @@ def one():
 -old
 +new

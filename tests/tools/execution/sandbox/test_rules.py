@@ -1,5 +1,7 @@
 """What `tools.exec.allowed` and `blocked` let through."""
 
+import re
+
 import pytest
 
 from goclaw.errors import ToolError
@@ -76,7 +78,26 @@ def test_what_is_not_allowed_is_refused_by_its_name(line: str, named: str) -> No
 def test_what_is_blocked_is_refused_wherever_it_stands(line: str, rule: str) -> None:
     with pytest.raises(ToolError) as refusal:
         BLOCKED.judge(line)
-    assert str(refusal.value).endswith(f"is blocked by tools.exec.blocked (`{rule}`)")
+    assert str(refusal.value).endswith(f"is blocked by the rule `{rule}`")
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "shown"),
+    [
+        ("git push --force", "git push", "git push --force"),
+        ("git -C . push origin", "git push", "git -C . push"),
+        ("/usr/bin/git -C . -c a=b --no-pager push x", "git push", "/usr/bin/git -C . -c a=b --no-pager push"),
+        ("python3 -m pip --quiet install x", "pip install", "python3 -m pip --quiet install"),
+        ("rm a b c -r d e -f g", "rm -rf", "rm a b c -r d e -f"),
+        (f"rm {'a' * 100} {'b ' * 99}-rf", "rm -rf", f"rm {'a' * 47} … {'b ' * 21}-rf"),
+        ("find . -name x -delete", "find -delete", "find . -name x -delete"),
+        ("git -C . $what x", "git push", "git -C . …"),
+        ("git $what now", "git push", "git … now"),
+    ],
+)
+def test_what_is_refused_is_shown_with_the_words_that_match_the_rule(line: str, rule: str, shown: str) -> None:
+    with pytest.raises(ToolError, match=rf"`{re.escape(shown)}` is blocked by the rule `{rule}`"):
+        Rules(blocked=[rule]).judge(line)
 
 
 @pytest.mark.parametrize("line", ["git status", "git log push", "ls rm", "echo curl", "grep 'rm x' file", "rmdir x"])
@@ -89,7 +110,7 @@ def test_what_is_not_blocked_runs(line: str) -> None:
     "line", ["$x", "e{v,i}l", "PATH=. ls", "ls 'open", ". ./script", "trap $x EXIT", "let a[$(rm)]"]
 )
 def test_what_cannot_be_judged_is_refused(line: str, rules: Rules) -> None:
-    with pytest.raises(ToolError, match="cannot be judged by"):
+    with pytest.raises(ToolError, match="cannot judge it"):
         rules.judge(line)
 
 

@@ -363,10 +363,10 @@ def test_a_rule_may_name_the_option_that_others_are_refused_for() -> None:
 
 def test_the_refusal_names_the_option_that_is_not_known_and_the_rule() -> None:
     assert refused("own --odd x deploy", Rules(blocked=("own deploy",))) == (
-        "permission denied: the option --odd of own is not followed (`own --odd x`), so it cannot be judged by "
-        "tools.exec.blocked (`own deploy`)"
+        "permission denied: the option --odd of own is not followed (`own --odd x`), so the rule "
+        "`own deploy` cannot judge it"
     )
     assert refused("git log --ext-diff", ALLOWED) == (
-        "permission denied: `--ext-diff` may have `git log` run another program, so it cannot be judged by "
-        "tools.exec.allowed"
+        "permission denied: `--ext-diff` may have `git log` run another program, so the rules for "
+        "commands cannot judge it"
     )
