@@ -1,6 +1,6 @@
 """Kinds of documents by their first bytes and name. It opens nothing; the worker that reads documents loads it, too.
 
-The first bytes decide where they say something: a name and a media type are what the sender says.
+The first bytes decide where they are known: the sender chose name and media type.
 """
 
 from enum import StrEnum
@@ -48,7 +48,7 @@ _STILL = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1"
 
 
 def kind_of(sample: bytes, name: str, mime: str = "") -> Kind | None:
-    """Return the kind of a document; None: it is none, as far as its first `SAMPLE` bytes tell."""
+    """Return the kind of a document, by its first `SAMPLE` bytes; None: no document is known by them."""
     marked = next((kind for mark, kind in _MARKS if sample.startswith(mark)), None)
     ending = PurePosixPath(name).suffix.lower()
     if marked or (ending == ".pdf" and b"%PDF-" in sample):

@@ -161,7 +161,7 @@ class Attachments:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
         if kind_of(data[:SAMPLE], name, attachment.mime) not in (None, Kind.TABLE):
-            return await self._converted(name, data, attachment, place, images)
+            return await self._convert(name, data, attachment, place, images)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_describe(attachment)}, {in_words(len(data))}"
         if text is None:
@@ -173,7 +173,7 @@ class Attachments:
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
-    async def _converted(
+    async def _convert(
         self, name: str, data: bytes, attachment: Attachment, place: str, images: list[Image]
     ) -> list[Piece]:
         """Return a document as text, its outline and first pages where it is long."""

@@ -37,7 +37,7 @@ from goclaw.tools.toolkit.documents import Document, DocumentsPart, Selection, S
 AT_ONCE = 2
 """Documents at the same time: each may take a processor, and the memory of a worker."""
 _LIBRARIES = ("pypdfium2", "pypdfium2_raw", "pypdfium2_cfg", "PIL")
-"""What the worker may import beside the standard library and this package, where it is installed."""
+"""Libraries that the worker may import where they are installed."""
 _BESIDE = "pillow.libs"
 """The folder next to a library that belongs to it."""
 _PROCESSES = 16
@@ -92,14 +92,14 @@ def _copy(data: bytes | BinaryIO, copy: BinaryIO, most: int) -> bool:
 
 
 async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str) -> bytes:
-    """Return what the worker wrote, in the sandbox or, where the configuration allows it, without one.
+    """Return the worker's answer, in the sandbox or, where the configuration allows it, without one.
 
     Raises:
         TimeoutError: it takes too long.
     """
     try:
         async with asyncio.timeout(SECONDS):
-            return await _contained(environment, file, asked)
+            return await _run_contained(environment, file, asked)
     except SandboxUnavailable as error:
         if not environment.config.documents.unsandboxed:
             raise ToolError(
@@ -108,10 +108,10 @@ async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str
             ) from error
     os.lseek(file, 0, os.SEEK_SET)
     async with asyncio.timeout(SECONDS):
-        return await _uncontained(file, asked)
+        return await _run_uncontained(file, asked)
 
 
-async def _contained(environment: ToolEnvironment, file: int, asked: str) -> bytes:
+async def _run_contained(environment: ToolEnvironment, file: int, asked: str) -> bytes:
     async with AsyncExitStack() as stack:
         sandbox = await stack.enter_async_context(_sandbox(environment))
         folder = await stack.enter_async_context(scratch_folder())
@@ -151,7 +151,7 @@ async def _sandbox(environment: ToolEnvironment) -> AsyncIterator[Sandbox]:
         yield own
 
 
-async def _uncontained(file: int, asked: str) -> bytes:
+async def _run_uncontained(file: int, asked: str) -> bytes:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *_arguments(asked)),
         cwd="/",
@@ -175,7 +175,7 @@ def _arguments(asked: str) -> list[str]:
 
 
 def _program() -> tuple[str, tuple[Path, ...]]:
-    """Return the interpreter behind all links, and what of it and its libraries the sandbox does not show by itself."""
+    """Return the real path of the interpreter, and the further paths that the sandbox has to show it."""
     python = Path(sys.executable).resolve()
     folders = _libraries().values()
     beside = [folder.parent / _BESIDE for folder in folders if (folder.parent / _BESIDE).is_dir()]
@@ -193,7 +193,7 @@ def document_of(name: str, answer: bytes, characters: int) -> Document:
     """Check an answer and bound it: the worker may be taken over.
 
     Raises:
-        ToolError: there is none, or the worker refused.
+        ToolError: the worker refused, or gave no valid answer.
     """
     if answer.startswith(REFUSED):
         raise ToolError(f"{name} {answer.removeprefix(REFUSED).decode(errors='replace')[:500]}")

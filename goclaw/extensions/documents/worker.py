@@ -17,7 +17,7 @@ from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
 MEMORY, SECONDS = 512 << 20, 30
 """Bytes and seconds of processor time of one call."""
 REFUSED = b"refused "
-"""Begins an answer that says in words why there is none."""
+"""Begins an answer that gives the reason for a refusal."""
 MAX_ANSWER = 24 << 20
 """Bytes of an answer: its text, and a few pictures."""
 _DEEPEST = 3

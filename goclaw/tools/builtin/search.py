@@ -245,7 +245,7 @@ class _Finder:
     async def _in_documents(
         self, query: Query, hits: LineMatches, shown: Sequence[FoundFile], *, is_folder: bool
     ) -> tuple[list[FoundFile], bool]:
-        """Return the documents whose text matches, and whether all of them were searched."""
+        """Return the documents with matching text, and whether all of them were searched."""
         left = self._most - sum(line.matches for file in shown for line in file.lines)
         paths = await self._ctx.workspace.visible(hits.documents, query.wanted) if is_folder else hits.documents
         found, searched = list[FoundFile](), 0

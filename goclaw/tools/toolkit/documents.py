@@ -61,7 +61,7 @@ class Document(BaseModel, frozen=True):
     outline: tuple[str, ...] = ()
     text: str = ""
     notes: tuple[str, ...] = ()
-    """Sentences about what was left out, or is unusual."""
+    """Sentences about omissions and oddities."""
     pictures: tuple[tuple[str, Base64Bytes], ...] = ()
     """Pages without text, or the picture itself: media type and bytes."""
 

@@ -36,7 +36,7 @@ class Wanted:
     """How many containers the file lies in."""
 
     def numbers(self, total: int, unit: str) -> Iterator[int]:
-        """Yield the wanted numbers of 1 to `total`. Raises Refused for a selection that is none, or selects nothing."""
+        """Yield the wanted numbers of 1 to `total`. Raises Refused for a selection that is invalid or empty."""
         if not self.pages:
             yield from range(1, total + 1)
             return
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass
 class Answer:
-    """What a reader found, so far."""
+    """Text, outline, notes and pictures that a reader has found so far."""
 
     kind: str
     room: int

@@ -27,7 +27,7 @@ def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
 
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
-    """Read a TAR archive, compressed or not; a single compressed file is read as what it is."""
+    """Read a TAR archive, compressed or not; a single compressed file is read by its own format."""
     try:
         _extract_tar(file, wanted, answer)
     except tarfile.ReadError:

@@ -14,7 +14,7 @@ class Flow:
     row: ClassVar[str] = "tr"
     cells: ClassVar[frozenset[str]] = frozenset({"td", "th"})
     skipped: ClassVar[frozenset[str]] = frozenset()
-    """Elements whose text is not shown."""
+    """Elements that are left out with their text."""
     text: ClassVar[str] = ""
     """The element that holds text; empty: all do."""
     breaks: ClassVar[Mapping[str, str]] = {}
@@ -24,7 +24,7 @@ class Flow:
         self.parts: list[str] = []
         """The text of the paragraph so far."""
         self.level = 0
-        """Of the heading that the paragraph is; 0: it is none."""
+        """Level of the paragraph as a heading; 0: other text."""
         self.is_item = False
         """It is an item of a list."""
         self.link = ""

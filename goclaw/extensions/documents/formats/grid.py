@@ -107,10 +107,10 @@ def _lines(name: str, columns: range, lines: Iterable[tuple[int, Cells]]) -> Ite
     yield f"sheet {name}"
     yield f"row | {' | '.join(map(letters, columns))}"
     for number, cells in lines:
-        yield f"{number} | {' | '.join(_shown(cells.get(column, '')) for column in columns)}"
+        yield f"{number} | {' | '.join(_fit_cell(cells.get(column, '')) for column in columns)}"
 
 
-def _shown(text: str) -> str:
+def _fit_cell(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…"
 

@@ -56,8 +56,8 @@ class Package:
         """Parse a file in it; raises Refused as `chunks`, and for XML that is damaged or declares entities."""
         return parse(self.chunks(name), name)
 
-    def related(self, part: str) -> dict[str, tuple[str, str, bool]]:
-        """Return what a part of an Office file refers to: by id its kind, its target, and whether that lies outside."""
+    def relations_of(self, part: str) -> dict[str, tuple[str, str, bool]]:
+        """Return the relationships of a part of an Office file: by id the kind, the target, whether that is outside."""
         folder, _, name = part.rpartition("/")
         rels = f"{folder}/_rels/{name}.rels".lstrip("/")
         found: dict[str, tuple[str, str, bool]] = {}

@@ -1,4 +1,4 @@
-"""Zip files: which format lies in one, by what is in it and not by its name. Others are archives."""
+"""Zip files: the format follows from the files in one, not from its name. Others are archives."""
 
 import importlib
 from typing import BinaryIO
@@ -17,7 +17,7 @@ _MACROS = ("vbaProject.bin", "Basic/script-lc.xml", "macrosheets/")
 
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
-    """Read what the zip file is; with a member named, that file in it."""
+    """Read a zip file by its format; with a member named, that file in it."""
     package = Package(file)
     reader = next((name for mark, name in _MARKS if mark in package.names and not wanted.member), "archives")
     if reader != "archives" and any(mark in name for name in package.names for mark in _MACROS):

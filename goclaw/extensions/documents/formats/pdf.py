@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from goclaw.extensions.documents.formats.answer import MAX_PICTURES, Answer, Refused, Wanted
 
 _LONGEST = 1_600
-"""Pixels of a page's longer side as a picture: what models see of it (Anthropic, "Vision")."""
+"""Pixels of a page's longer side as a picture: models see no more (Anthropic, "Vision")."""
 _LONGEST_READ = 3_000
 """The same for `tesseract`, which needs about 300 pixels an inch."""
 _MAX_READ = 8
@@ -74,14 +74,14 @@ class _Pages:
         try:
             text = page.get_textpage().get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "").strip()
             if not text:
-                text = self._scanned(page, number)
+                text = self._recognise(page, number)
             return "\n".join((text, *self._fields(page), *self._links(page)))
         except RuntimeError:
             return "[the text of this page is damaged]"
         finally:
             page.close()
 
-    def _scanned(self, page: Any, number: int) -> str:
+    def _recognise(self, page: Any, number: int) -> str:
         """Return what `tesseract` reads on a page; else keep the page as a picture, if it has anything on it."""
         if not any(True for _ in page.get_objects(max_depth=2)):
             return "[empty]"

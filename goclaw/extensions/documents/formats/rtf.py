@@ -34,7 +34,7 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
 
 
 class _Reader:
-    """What is set at a place of the document."""
+    """Character set, skipping and groups at a place of the document."""
 
     def __init__(self) -> None:
         self._codec = "cp1252"

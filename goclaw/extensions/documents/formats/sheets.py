@@ -19,7 +19,7 @@ _MAX_SHEETS = 1_000
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 """Built-in number formats that show dates and times (ECMA-376 part 1, 18.8.30)."""
 _DATE_FORMAT = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.')
-"""What does not count in a format of its own: colours, quoted text."""
+"""Parts of a custom format that show no number: colours, quoted text."""
 _EPOCH = datetime.datetime(1899, 12, 30)  # noqa: DTZ001 -- cells have no zone
 _ROW = re.compile(rb"""<(?:\w+:)?row [^>]{0,500}?\br=["'](\d+)""")
 _MAX_BEFORE = 1 << 20
@@ -31,7 +31,7 @@ _FIRST_WANTED = re.compile(r"(?:^|!)\$?[A-Za-z]{0,3}\$?(\d{1,7})(?=:|$)")
 def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
     """Read a workbook."""
     answer.kind = "Excel workbook"
-    related = package.related(WORKBOOK)
+    related = package.relations_of(WORKBOOK)
     if any(outside or kind == "externalLink" for kind, _, outside in related.values()):
         answer.note("it refers to other workbooks, which are not opened: values from there are the last known ones")
     listed = [given for event, tag, given in package.events(WORKBOOK) if event == "start" and tag == "sheet"]
@@ -55,7 +55,7 @@ class _Strings:
         self._found: list[str] | None = None
 
     def at(self, index: str) -> str:
-        """Return one of them; empty: there is none."""
+        """Return the string with this number; empty: the workbook lacks it."""
         if self._found is None:
             self._found = list(self._load())
         return self._found[int(index)] if index.isdigit() and int(index) < len(self._found) else ""
@@ -122,7 +122,7 @@ class _Row:
             self._kind, self._is_date, self._texts = given.get("t", ""), given.get("s", "") in self._dates, {}
         elif tag == "c" and self._texts:
             value, formula = self._texts.get("v", self._texts.get("t", "")), self._texts.get("f", "")
-            told = _told(value, self._kind, self._strings, is_date=self._is_date)
+            told = _format_value(value, self._kind, self._strings, is_date=self._is_date)
             self.cells[self._column] = f"={formula} → {told}" if formula else told
 
 
@@ -143,7 +143,7 @@ def _rows(
             row.take(event, tag, given)
 
 
-def _told(value: str, kind: str, strings: _Strings, *, is_date: bool) -> str:
+def _format_value(value: str, kind: str, strings: _Strings, *, is_date: bool) -> str:
     """Return the value of a cell as a person reads it: files have 45000 for a date, 0.30000000000000004 for 0.3."""
     if kind == "s":
         return strings.at(value)

@@ -30,7 +30,7 @@ class _Text(Flow):
 def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
     """Read a presentation."""
     answer.kind = "presentation"
-    related = package.related(PRESENTATION)
+    related = package.relations_of(PRESENTATION)
     slides = [
         related[given["id"]][1]
         for event, tag, given in package.events(PRESENTATION)
@@ -44,7 +44,7 @@ def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
 def _slide(package: Package, part: str) -> str:
     blocks = list(_Text().blocks(package.events(part)))
     texts = [text for level, text in blocks if level] + [text for level, text in blocks if not level]
-    for kind, target, outside in package.related(part).values():
+    for kind, target, outside in package.relations_of(part).values():
         if kind == "notesSlide" and not outside and target in package.names:
             notes = [text for _, text in _Text().blocks(package.events(target)) if not text.isdigit()]
             texts += [f"[Notes] {' / '.join(notes)}"] if notes else []

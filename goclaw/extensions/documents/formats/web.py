@@ -76,7 +76,7 @@ def _events(html: str) -> Iterator[Event]:
 
 
 class _Events(HTMLParser):
-    """Keeps what is parsed as events."""
+    """Keeps the parsed page as events."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

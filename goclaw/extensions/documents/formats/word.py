@@ -49,7 +49,7 @@ class _Text(Flow):
 def extract_package(package: Package, wanted: Wanted, answer: Answer) -> None:
     """Read a Word document."""
     answer.kind = "Word document"
-    levels, related = _levels(package), package.related(DOCUMENT)
+    levels, related = _levels(package), package.relations_of(DOCUMENT)
     if any(outside and kind != "hyperlink" for kind, _, outside in related.values()):
         answer.note("it refers to files elsewhere, which are not opened")
 
