@@ -19,7 +19,7 @@ TOTALS: Mapping[int, tuple[int, int | None]] = {200_000: (12_000, None), 8_192: 
 PROMPTS: Mapping[int, int] = {200_000: 2_800, 8_192: 1_500}
 """Bytes of the system prompt, index and files of the workspace included."""
 TOOLS: Mapping[str, int] = {
-    "read": 884,
+    "read": 1_114,
     "write": 503,
     "edit": 620,
     "search": 1_219,

@@ -312,6 +312,17 @@ class MediaSettings(Section):
     transcriber_seconds: float = Field(120, gt=0, le=600, description="Time limit of a transcription.")
 
 
+class DocumentSettings(Section):
+    """Documents that people send or the agent reads: PDF, Office files, mails, archives."""
+
+    max_file_mb: int = Field(64, ge=1, le=500, description="Larger documents are refused.")
+    unsandboxed: bool = Field(
+        False,
+        description="Read documents without containment where no sandbox works, as on macOS: a document that takes "
+        "over a parser then has all rights of the daemon's user.",
+    )
+
+
 class QueueSettings(Section):
     """The handling of a message that arrives during a turn of its session; `/queue` chooses it per session."""
 
@@ -365,6 +376,7 @@ class Config(Sections):
     retention: RetentionSettings = Field(default_factory=RetentionSettings, description="How long conversations stay.")
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files attached to messages.")
+    documents: DocumentSettings = Field(default_factory=DocumentSettings, description="Documents: PDF, Office files.")
     plugins: Files = Field(
         (), description="One-file plugins, `~/garden.py`; files in `tools` of the state folder need no line."
     )

@@ -230,6 +230,10 @@ NOTEBOOKS = {
     "nbformat": "goclaw.extensions.notebook.notebooks:NOTEBOOKS",
 }
 
+DOCUMENT_READERS = {
+    "documents": "goclaw.extensions.documents.reading:READER",
+}
+
 WEB_SEARCHES = {
     "searxng": "goclaw.common.net.search.providers:SEARXNG",
     "brave": "goclaw.common.net.search.providers:BRAVE",

@@ -1,4 +1,4 @@
-"""Attachments of a person's message, as the model reads them: pictures, files in the workspace, transcripts.
+"""Attachments of a person's message, as the model reads them: pictures, files in the workspace, documents, transcripts.
 
 A file that cannot be fetched or opened becomes a line of text: a turn never fails for a file. Names lose everything
 harmful, and types are detected from the content, because the sender's type may be wrong.
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from goclaw.channels.base import Channel
+from goclaw.common.core.document_kinds import SAMPLE, Kind, kind_of
 from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
@@ -22,6 +23,7 @@ from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
+from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
 from goclaw.tools.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -99,7 +101,7 @@ class Attachments:
                 continue
             image = await self._image(attachment, data)
             if image is None:
-                parts += await self._open(inbound, attachment, data)
+                parts += await self._open(inbound, attachment, data, images)
             else:
                 images.append(image)
                 parts.append((await self._picture(inbound, attachment, image, data), ""))
@@ -143,18 +145,23 @@ class Attachments:
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
         return f"[{_describe(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
 
-    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, images: list[Image]) -> list[Piece]:
+        """Return the lines and the text of a file; pictures that a document consists of are added to `images`."""
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
                 spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
                 return await self._recording(inbound, attachment, data, spoken=spoken)
             case "image" | "document" | "video" | "animation":
-                return await self._document(inbound, attachment, data)
+                return await self._document(inbound, attachment, data, images)
 
-    async def _document(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
+    async def _document(
+        self, inbound: Inbound, attachment: Attachment, data: bytes, images: list[Image]
+    ) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
+        if kind_of(data[:SAMPLE], name, attachment.mime) not in (None, Kind.TABLE):
+            return await self._convert(name, data, attachment, place, images)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_describe(attachment)}, {in_words(len(data))}"
         if text is None:
@@ -165,6 +172,22 @@ class Attachments:
             shown = text[:limit]
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
+
+    async def _convert(
+        self, name: str, data: bytes, attachment: Attachment, place: str, images: list[Image]
+    ) -> list[Piece]:
+        """Return a document as text, its outline and first pages where it is long."""
+        head = f"{_describe(attachment)}, {in_words(len(data))}"
+        source = SourceFile(name, data, attachment.mime)
+        wanted = Selection(characters=self.environment.config.media.text_characters)
+        try:
+            document = await read_document(self.environment, source, wanted)
+        except ToolError as error:
+            return [(f"[{head}, {attachment.mime}: {place}; {error}]", "")]
+        for mime, picture in document.pictures:
+            images.append(Image(await self.environment.blobs.put(picture, mime), mime))
+        line = (f"[{head}: {place}; {document.head}]", "")
+        return [line, (document.content, f"the file {name}", IN_A_FILE)] if document.content else [line]
 
     async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""

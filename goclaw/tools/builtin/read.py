@@ -1,7 +1,11 @@
-"""The `read` tool: a file of the workspace, or a kept output: text with line numbers, a picture, a notebook's cells."""
+"""The `read` tool: a file of the workspace, or a kept output: text with line numbers, a picture, a notebook's cells.
+
+A document (PDF, Office files, mails, archives) is read as text by `toolkit.documents`.
+"""
 
 import asyncio
 import io
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import PurePosixPath
@@ -10,6 +14,7 @@ from typing import Annotated, BinaryIO, Literal
 from pydantic import Field
 
 from goclaw.common.core import catalog
+from goclaw.common.core.document_kinds import SAMPLE, TEXTS, kind_of
 from goclaw.common.core.messages import Image, SourceKind
 from goclaw.common.core.pictures import fault_of
 from goclaw.common.core.plugins import load
@@ -22,6 +27,7 @@ from goclaw.tools.builtin.lines import Lines, LineWindow, lines_of
 from goclaw.tools.builtin.listing import FilePath, is_missing
 from goclaw.tools.builtin.text import LATIN_NAME, is_wide
 from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
 from goclaw.tools.toolkit.results import BoundedResult
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -30,19 +36,20 @@ MAX_PICTURE = 5 << 20
 NOTEBOOK = ".ipynb"
 MAX_NAMES = 20
 """Maximum names of a folder in the error for reading it."""
-_SAMPLE = 16
-"""Bytes in which every kind of picture has its mark."""
+_ALL_LINES = 1 << 30
+"""Of a document: it comes in pages, which are bounded already."""
 
 
 class ReadResult(BoundedResult):
     """What is in a file, or a part of it."""
 
     path: str
-    kind: Literal["text", "picture", "notebook"] = "text"
+    kind: Literal["text", "picture", "notebook", "document"] = "text"
     first: Annotated[int, Field(ge=0, description="0-based number of the first line here.")] = 0
     content: Annotated[str, Field(description="Lines with their 1-based numbers, or a sentence in their place.")]
     note: Annotated[str, Field(description="What is unusual about it.")] = ""
     picture: Image | None = None
+    more_pictures: tuple[Image, ...] = ()
     counted: Annotated[int | None, Field(description="Lines that were counted, where there are more than those.")] = (
         None
     )
@@ -58,7 +65,7 @@ class ReadResult(BoundedResult):
 
     def pictures(self) -> tuple[Image, ...]:
         """Return the picture for the model."""
-        return (self.picture,) if self.picture else ()
+        return (self.picture, *self.more_pictures) if self.picture else ()
 
 
 @record
@@ -80,10 +87,17 @@ class _Notebook:
     data: bytes
 
 
+@record
+class _OpenDocument:
+    file: BinaryIO
+    """The caller closes it."""
+
+
 @tool(
     side_effect=SideEffect.READ_ONLY,
     tags=("filesystem", "read"),
     annotations=Annotations("Read a file", read_only=True, destructive=None, idempotent=True, open_world=False),
+    timeout=60,  # a document may take half of it, and say so
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     asks="read {{ path or 'a file' }}",
@@ -110,31 +124,36 @@ async def read(
     end_line: Annotated[int | None, Field(ge=1, description="Last line, 1-indexed; in place of limit.")] = None,
     max_lines: Annotated[int | None, Field(ge=1, description="At most so many lines (default: 500).")] = None,
     max_bytes: Annotated[int | None, Field(ge=1, description="At most so many bytes (default: 50000).")] = None,
+    pages: Annotated[str, Field(description="Of a document: 3-7.")] = "",
+    sheet: Annotated[str, Field(description="Or Name!A1:D20.")] = "",
+    member: Annotated[str, Field(description="File in an archive or mail.")] = "",
 ) -> ReadResult:
     """Read a file. Returns its lines with line numbers; long files come in parts, each telling how to go on.
 
-    Pictures are shown to you, of a Jupyter notebook (.ipynb) you see the cells. `output:<id>` reads a kept output. The
-    path of a file that does not exist is taken for the nearest name there is, if only one is near.
+    Pictures are shown to you, of a Jupyter notebook (.ipynb) you see the cells, of documents the text (PDF, Office,
+    mails, archives). `output:<id>` reads a kept output. The path of a file that does not exist is taken for the nearest
+    name there is, if only one is near.
     """
     settings = ctx.config.tools.read
     window, most = _window(offset, limit, start_line, end_line, max_lines), settings.max_bytes
-    window = LineWindow(window.offset, window.limit or settings.max_lines, min(max_bytes or most, most))
-    found = await _nearest(ctx, path, window)
+    window = LineWindow(window.offset, window.limit, min(max_bytes or most, most))
+    found = await _nearest(ctx, path, window, Selection(pages, sheet, member, window.max_bytes))
     if max_bytes is None or max_bytes <= most:
         return found
     bound = f"[max_bytes is at most {most}]"
     return found.model_copy(update={"note": "\n".join(filter(None, (found.note, bound)))})
 
 
-async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
+async def _nearest(ctx: ToolContext, path: str, window: LineWindow, wanted: Selection) -> ReadResult:
     """Read a kept output, a file, or for a missing file the one with the most similar name."""
     if path.startswith(SPILL_PREFIX):
         ctx.set_source(SourceKind.DOCUMENT)  # the output of any tool
+        window = _with_limit(ctx, window)
         return _build_result(
             path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window
         )
     try:
-        return await _read(ctx, path, window)
+        return await _read(ctx, path, window, wanted)
     except ToolError as error:
         if isinstance(error.__cause__, IsADirectoryError):
             raise await _with_names(ctx, path, error, "it") from error
@@ -145,7 +164,7 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
             raise await _with_nearest_folder(ctx, path, error) from error
         if not is_sure:
             raise ToolError(f"{error} (did you mean {near}?)") from error
-    found = await _read(ctx, near, window)
+    found = await _read(ctx, near, window, wanted)
     near_name = f"[{path} does not exist; this is {near}, the nearest name]"
     return found.model_copy(update={"note": "\n".join(filter(None, (near_name, found.note)))})
 
@@ -181,22 +200,52 @@ def _window(
     return LineWindow(first, min((each for each in wanted if each is not None), default=0), 0)
 
 
-async def _read(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
+def _with_limit(ctx: ToolContext, window: LineWindow) -> LineWindow:
+    return LineWindow(window.offset, window.limit or ctx.config.tools.read.max_lines, window.max_bytes)
+
+
+async def _read(ctx: ToolContext, path: str, window: LineWindow, wanted: Selection) -> ReadResult:
     largest = ctx.config.tools.read.max_file_mb << 20
-    found = await ctx.workspace.use(path, partial(_of_file, path, window, largest))
+    lines = _with_limit(ctx, window)
+    found = await ctx.workspace.use(path, partial(_of_file, path, lines, largest, wanted))
     match found:
         case Lines():
-            return _build_result(path, found, window)
+            return _build_result(path, found, lines)
         case _Picture():
             picture = Image(await ctx.blobs.put(found.data, found.mime), found.mime)
             said = f"{path} is a picture ({found.mime}, {len(found.data):,} bytes)"
             return ReadResult(path=path, kind="picture", returned=0, content=said, picture=picture)
         case _Notebook():
-            return await asyncio.to_thread(_of_notebook, path, found.data, window)
+            return await asyncio.to_thread(_of_notebook, path, found.data, lines)
+        case _OpenDocument():
+            with found.file:
+                return await _of_document(ctx, path, found.file, window, wanted)
 
 
-def _of_file(path: str, window: LineWindow, largest: int, opened: Opened) -> Lines | _Picture | _Notebook:
-    sample = opened.file.read(_SAMPLE)
+async def _of_document(
+    ctx: ToolContext, path: str, file: BinaryIO, window: LineWindow, wanted: Selection
+) -> ReadResult:
+    ctx.set_source(SourceKind.DOCUMENT)  # others wrote it, or may have
+    document = await read_document(ctx.environment, SourceFile(path, file), wanted)
+    window = LineWindow(window.offset, window.limit or _ALL_LINES, window.max_bytes)
+    content = io.BytesIO(document.content.encode(errors="replace"))
+    told = _build_result(path, await asyncio.to_thread(lines_of, path, window, content), window)
+    pictures = [Image(await ctx.blobs.put(data, mime), mime) for mime, data in document.pictures]
+    return told.model_copy(
+        update={
+            "kind": "document",
+            "note": f"[{path}: {document.head}]",
+            "content": told.content if document.content else "",
+            "picture": next(iter(pictures), None),
+            "more_pictures": tuple(pictures[1:]),
+        }
+    )
+
+
+def _of_file(
+    path: str, window: LineWindow, largest: int, wanted: Selection, opened: Opened
+) -> Lines | _Picture | _Notebook | _OpenDocument:
+    sample = opened.file.read(SAMPLE)
     opened.file.seek(0)
     if mime := image_type(sample):
         if opened.stat.size > MAX_PICTURE:
@@ -205,6 +254,11 @@ def _of_file(path: str, window: LineWindow, largest: int, opened: Opened) -> Lin
         if fault := fault_of(picture.data, mime):
             raise ToolError(f"{path} begins like a picture ({mime}) and cannot be shown: {fault}")
         return picture
+    kind = kind_of(sample, path)
+    if kind and (kind not in TEXTS or wanted.is_part):
+        file = os.fdopen(os.dup(opened.file.fileno()), "rb")
+        file.seek(0)  # both have one place, which the sample has moved
+        return _OpenDocument(file)
     is_notebook = path.lower().endswith(NOTEBOOK) and opened.stat.size
     if opened.stat.size > largest and (is_notebook or is_wide(sample)):
         what = "a notebook" if is_notebook else "a text in UTF-16"

@@ -27,6 +27,7 @@ from goclaw.common.core.supervise import background
 from goclaw.common.workspace import SHARED, USERS, FileQuery, FoundFiles, Opened, Workspace, part_of_shared
 from goclaw.common.workspace.finding import NEVER
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.builtin.document_search import is_searched
 from goclaw.tools.builtin.lines import MAX_LINE, skip
 from goclaw.tools.builtin.text import as_utf8, is_wide
 from goclaw.tools.execution.sandbox.confined_program import can_confine, running_confined
@@ -85,6 +86,8 @@ class LineMatches:
     oversized: Sequence[str]
     """Files that are too large to be searched."""
     _find: Callable[[Sequence[str]], Awaitable[Spots]]
+    documents: Sequence[str] = ()
+    """Files that are searched by the text of documents, elsewhere."""
 
     async def spots(self, paths: Sequence[str]) -> Spots:
         """Where in these files."""
@@ -163,7 +166,8 @@ async def _search_shared_folder(query: Query, program: str, shared: Path, folder
         return {f"{SHARED}/{path}": each for path, each in spots.items()}
 
     counts = {f"{SHARED}/{path}": count for path, count in found.counts.items()}
-    return LineMatches(counts, found.complete, [f"{SHARED}/{path}" for path in found.oversized], where)
+    oversized, documents = ([f"{SHARED}/{path}" for path in some] for some in (found.oversized, found.documents))
+    return LineMatches(counts, found.complete, oversized, where, documents)
 
 
 async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
@@ -173,13 +177,13 @@ async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
     arguments = [*_options(query), *_exclude(query.wanted), "--", start]
     largest = f"--max-filesize={query.largest}"
 
-    async def list_large_files() -> list[str]:
+    async def list_others() -> tuple[list[str], list[str]]:
         listed, _ = await _walk([program, "--files", *arguments], root, readable, query.seconds)
-        return await asyncio.to_thread(_find_too_large, listed, root, query.largest)
+        return await asyncio.to_thread(_find_others, listed, root, query.largest)
 
     # Beside the search: ripgrep passes over what is too large, and says so nowhere but in its debug log.
-    (answer, complete), too_large = await asyncio.gather(
-        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), list_large_files()
+    (answer, complete), (too_large, documents) = await asyncio.gather(
+        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), list_others()
     )
     counts = await asyncio.to_thread(_parse_counts, answer)
 
@@ -189,7 +193,7 @@ async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
         told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parse_spots, told)
 
-    return LineMatches(counts, complete, too_large, where)
+    return LineMatches(counts, complete, too_large, where, documents)
 
 
 async def search_text(query: Query, data: bytes, path: str) -> LineMatches:
@@ -218,14 +222,17 @@ def _together(one: LineMatches, other: LineMatches) -> LineMatches:
         return {**first, **await other.spots([path for path in paths if path in other.counts])}
 
     counts, oversized = {**one.counts, **other.counts}, [*one.oversized, *other.oversized]
-    return LineMatches(counts, one.complete and other.complete, oversized, where)
+    documents = [*one.documents, *other.documents]
+    return LineMatches(counts, one.complete and other.complete, oversized, where, documents)
 
 
 async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles) -> LineMatches:
     """Every matching line of files that the workspace reads."""
     began = time.monotonic()
-    fitting = [entry.path for entry in found.entries if entry.size <= query.largest]
-    oversized = [entry.path for entry in found.entries if entry.size > query.largest]
+    documents = [entry.path for entry in found.entries if is_searched(entry.path)]
+    texts_alone = [entry for entry in found.entries if not is_searched(entry.path)]
+    fitting = [entry.path for entry in texts_alone if entry.size <= query.largest]
+    oversized = [entry.path for entry in texts_alone if entry.size > query.largest]
 
     async def texts() -> AsyncIterator[tuple[str, bytes]]:
         read = partial(searchable, largest=query.largest)
@@ -235,7 +242,7 @@ async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles
 
     left = max(0, began + query.seconds - time.monotonic())
     hits = await _search_texts(query, texts(), left)
-    return replace(hits, complete=hits.complete and found.complete, oversized=oversized)
+    return replace(hits, complete=hits.complete and found.complete, oversized=oversized, documents=documents)
 
 
 async def _search_texts(
@@ -388,16 +395,18 @@ def _parse_counts(answer: bytes) -> dict[str, int]:
     return {_name(found[1]): int(found[2]) for found in _COUNT.finditer(answer)}
 
 
-def _find_too_large(listed: bytes, root: Path, largest: int) -> list[str]:
-    """Which of the files that ripgrep would search are too large for it."""
-    found, start = [], os.fsencode(root) + b"/"
+def _find_others(listed: bytes, root: Path, largest: int) -> tuple[list[str], list[str]]:
+    """Return the files that ripgrep would search and that are too large for it, and the documents among all."""
+    too_large, documents, start = list[str](), list[str](), os.fsencode(root) + b"/"
     for path in islice(filter(None, listed.split(b"\0")), _MAX_FILES):
         try:
-            if os.lstat(start + path).st_size > largest:
-                found.append(_name(path))
+            if is_searched(name := _name(path)):
+                documents.append(name)
+            elif os.lstat(start + path).st_size > largest:
+                too_large.append(name)
         except OSError:
             continue  # gone meanwhile
-    return found
+    return too_large, documents
 
 
 def _name(path: bytes) -> str:

@@ -1,14 +1,15 @@
 """The `search` tool: a regular expression in the files of the workspace.
 
-ripgrep finds the places (`tools.ripgrep`). The lines shown are read through the workspace, so that nothing is shown
-that `read` would not read. Files are ordered by the kind that their suffix names, then by the number of matches.
+ripgrep finds the places (`tools.ripgrep`); documents are searched by their text (`document_search`). The lines shown
+are read through the workspace, so that nothing is shown that `read` would not read. Files are ordered by the kind that
+their suffix names, then by the number of matches; documents come last.
 """
 
 import asyncio
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -17,9 +18,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Opened, Stat
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.builtin.document_search import MAX_SEARCHED, is_searched, text_of
 from goclaw.tools.builtin.listing import Folder, Ignored, format_name, globs
 from goclaw.tools.builtin.ripgrep import (
     NO_RIPGREP,
@@ -28,6 +31,7 @@ from goclaw.tools.builtin.ripgrep import (
     Spot,
     checked_expression,
     find_ripgrep,
+    known_hits,
     lines_at,
     search_folder,
     search_large,
@@ -194,9 +198,11 @@ class _Finder:
         )
         order = await asyncio.to_thread(sort_paths, hits.counts, self._ctx.config.state_dir.expanduser())
         files, looked_at = await self._select(order, hits, query.wanted if stat.is_folder else None)
+        in_documents, all_searched = await self._in_documents(query, hits, files, is_folder=stat.is_folder)
+        files += in_documents
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
-        everything = hits.complete and looked_at == len(order)
+        everything = hits.complete and looked_at == len(order) and all_searched
         more = not everything or returned < total
         return SearchResult(
             pattern=self._pattern,
@@ -204,7 +210,7 @@ class _Finder:
             returned=returned,
             total=total if everything else None,
             truncated=more,
-            refinement_hint=_refinement(complete=hits.complete) if more else "",
+            refinement_hint=_refinement(complete=hits.complete and all_searched) if more else "",
             skipped=tuple(skipped),
         )
 
@@ -236,7 +242,40 @@ class _Finder:
             note=f"[nothing matches the whole pattern; searched its terms one by one: {', '.join(said)}]",
         )
 
+    async def _in_documents(
+        self, query: Query, hits: LineMatches, shown: Sequence[FoundFile], *, is_folder: bool
+    ) -> tuple[list[FoundFile], bool]:
+        """Return the documents with matching text, and whether all of them were searched."""
+        left = self._most - sum(line.matches for file in shown for line in file.lines)
+        paths = await self._ctx.workspace.visible(hits.documents, query.wanted) if is_folder else hits.documents
+        found, searched = list[FoundFile](), 0
+        try:
+            async with asyncio.timeout(query.seconds):
+                for path in paths[:MAX_SEARCHED]:
+                    file = await self._in_document(query, path, left) if left > 0 else None
+                    searched += left > 0
+                    found += [file] if file else []
+                    left -= sum(line.matches for line in file.lines) if file else 0
+        except TimeoutError:
+            pass  # what was found is shown
+        if found:
+            self._ctx.set_source(SourceKind.DOCUMENT)  # others wrote it, or may have
+        return found, searched == len(paths)
+
+    async def _in_document(self, query: Query, path: str, most: int) -> FoundFile | None:
+        try:
+            text = await text_of(self._ctx, path)
+            hits = await search_text(query, text.encode(errors="replace") or b"\n", path)
+        except ToolError:
+            return None  # gone meanwhile, or cannot be read
+        spots = (await hits.spots([path])).get(path, ())[: min(most, _MAX_OF_A_FILE)]
+        texts = dict(enumerate((line.encode(errors="replace") for line in text.split("\n")), 1)) if spots else {}
+        lines = _context_of(dict(spots), self._context, lambda wanted: {at: texts[at] for at in wanted if at in texts})
+        return FoundFile(path=path, matches=hits.counts[path], lines=lines) if lines else None
+
     async def _in_file(self, query: Query, stat: Stat) -> LineMatches:
+        if is_searched(stat.path):
+            return replace(known_hits({}, complete=True), documents=[stat.path])
         if stat.size > query.largest:
             return await search_large(query, self._ctx.workspace, stat.path)
         data = await self._ctx.workspace.use(stat.path, lambda opened: searchable(opened, query.largest))
@@ -294,11 +333,16 @@ def _refinement(*, complete: bool) -> str:
 
 def _lines(path: str, spots: Sequence[Spot], context: int, largest: int, opened: Opened) -> list[FoundLine]:
     """Return the lines of a file at these places, with context; none when the file is no text any more."""
-    columns = dict(spots)
+    return _context_of(dict(spots), context, lambda wanted: _texts(path, wanted, largest, opened))
+
+
+def _context_of(
+    columns: Mapping[int, int], context: int, texts_of: Callable[[Sequence[int]], Mapping[int, bytes]]
+) -> list[FoundLine]:
     wanted = sorted({number for line in columns for number in range(max(1, line - context), line + context + 1)})
     found = [
         FoundLine(number=number, text=_part(line, columns.get(number, 1)), matches=number in columns)
-        for number, line in _texts(path, wanted, largest, opened).items()
+        for number, line in texts_of(wanted).items()
     ]
     if found and not found[-1].text and not found[-1].matches:
         found.pop()  # behind the last line there is none

@@ -13,7 +13,7 @@ import pytest
 
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import AcceptKind, Actor, Attachment
-from goclaw.common.core.messages import Provenance, SourceKind, ToolCall
+from goclaw.common.core.messages import Provenance, SourceKind, ToolCall, UserMessage
 from goclaw.common.specs import SideEffect
 from goclaw.conversation.agent.context.model_messages import MarkKind
 from goclaw.errors import DeliveryError, TranscriptionError
@@ -21,6 +21,7 @@ from goclaw.llm.scripted import Answer, text_of
 from goclaw.llm.transcription import Recording
 from goclaw.tools.builtin.ask_user import ask_user
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
+from tests.extensions.documents.made import pdf
 from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
 
@@ -99,10 +100,49 @@ async def test_of_a_long_text_the_beginning_is_shown_and_the_rest_is_where_it_sa
 @pytest.mark.promise("P-media")
 async def test_a_file_that_is_no_text_is_told_with_its_place_type_and_size(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    pdf = b"%PDF-1.7\n\x00\x01" + b"x" * 5_000
-    heard = await hears(world, document("report.pdf", pdf, "application/pdf"))
-    assert heard.endswith("look\n[Document report.pdf, 5 KB, application/pdf: saved as inbox/report.pdf]")
-    assert inbox(world) == {"report.pdf": pdf}
+    program = b"\x7fELF\x00\x01" + b"x" * 5_000
+    heard = await hears(world, document("run.bin", program, "application/x-elf"))
+    assert heard.endswith("look\n[Document run.bin, 5 KB, application/x-elf: saved as inbox/run.bin]")
+    assert inbox(world) == {"run.bin": program}
+
+
+@pytest.mark.sandbox
+async def test_a_document_is_shown_as_material_with_its_pages(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    made = pdf(["Invoice 4711", "Total: 77 EUR"])
+    shown = await hears(world, document("bill.pdf", made, "application/pdf"), text="what do I owe?")
+    assert "what do I owe?\n[Document bill.pdf, 5 KB: saved as inbox/bill.pdf; PDF, 2 pages]" in shown
+    assert (
+        'from="the file bill.pdf">\n--- page 1 ---\nInvoice 4711\n--- page 2 ---\nTotal: 77 EUR\n</material ' in shown
+    )
+
+
+@pytest.mark.sandbox
+async def test_a_long_document_is_shown_by_its_outline_and_first_pages(tmp_path: Path) -> None:
+    world = world_of(tmp_path, media={"text_characters": 1_000})
+    made = pdf([f"Page {number} of the story" for number in range(1, 301)], [("The end", 299)])
+    heard = await hears(world, document("story.pdf", made))
+    assert "PDF, 300 pages; pages 1-" in heard and 'for more ask with pages="' in heard
+    assert "- The end (page 300)" in heard and "Page 2 of" in heard and "Page 300 of" not in heard
+
+
+@pytest.mark.sandbox
+async def test_a_scanned_document_is_shown_as_pictures(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        await core.say("read it", files=[document("scan.pdf", pdf([""], scanned=True))])
+        await core.settled()
+        seen = world.script.requests[-1].messages[-1]
+    assert isinstance(seen, UserMessage) and [image.mime for image in seen.images] == ["image/png"]
+
+
+@pytest.mark.sandbox
+async def test_a_document_that_cannot_be_read_says_why_and_is_kept(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    made = pdf(["secret"], password="x")
+    heard = await hears(world, document("a.pdf", made, "application/pdf"))
+    assert "application/pdf: saved as inbox/a.pdf; a.pdf is encrypted: it opens with a password only]" in heard
+    assert inbox(world) == {"a.pdf": made}
 
 
 async def test_an_attack_in_a_file_stays_inside_its_marks(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from goclaw.testing import open_bench
 from goclaw.tools.approval.policy import apply_table
 from goclaw.tools.builtin.web import web_fetch
 from tests.common.net.pages.pages import ARTICLE, serving
+from tests.extensions.documents.made import pdf
 from tests.tools.builtin.memory_support import surroundings
 from tests.tools.builtin.web_support import ADDRESS, SmallWeb
 
@@ -31,6 +32,29 @@ async def test_a_real_page_is_read_through_the_dispatcher_as_the_text_of_others(
     assert first.foreign and not bench.wanted
     assert "Cached, 0 s old" in second.content and second.hint.endswith("(cached)")
     assert not missing.is_error and "Status: 404" in missing.content and missing.hint.endswith("HTTP 404")
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("kind", ["application/pdf", "application/octet-stream"])
+async def test_a_document_is_read_as_text(tmp_path: Path, kind: str) -> None:
+    async with serving() as site:
+        tools = {"network": {"allow": [f"127.0.0.1:{site.port}"]}}
+        async with open_bench(tmp_path, web_fetch, tools=tools) as bench:
+            url = site.serve(pdf(["Terms", "Pay in 30 days"]), kind)
+            whole = await bench.call("web_fetch", {"url": url})
+            part = await bench.call("web_fetch", {"url": url, "max_characters": 100, "offset": 20})
+    assert whole.content == f"URL: {url}\nTitle: PDF, 2 pages\n\n--- page 1 ---\nTerms\n--- page 2 ---\nPay in 30 days"
+    assert whole.foreign and "Pay in 30 days" in part.content
+
+
+@pytest.mark.sandbox
+async def test_a_document_that_is_larger_than_what_is_fetched_is_refused(tmp_path: Path) -> None:
+    async with serving() as site:
+        tools = {"network": {"allow": [f"127.0.0.1:{site.port}"]}, "web_fetch": {"max_mb": 0.01}}
+        async with open_bench(tmp_path, web_fetch, tools=tools) as bench:
+            url = site.serve(pdf([f"page {number}" for number in range(100)]), "application/pdf")
+            result = await bench.call("web_fetch", {"url": url})
+    assert result.is_error and "tools.web_fetch.max_mb" in result.content
 
 
 async def test_what_fails_is_an_error_in_words(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ class Page:
     """It was larger than the limit for reading."""
     age: float | None = None
     """Seconds since it was fetched, if it was kept; None: fetched now."""
+    document: bytes = b""
+    """The file, where it is a document: it has no text then."""
 
 
 class Web(Protocol):

@@ -16,6 +16,7 @@ from aiohttp import hdrs
 from yarl import URL
 
 from goclaw import __version__
+from goclaw.common.core.document_kinds import SAMPLE, TEXTS, kind_of
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.net import UrlGuard
@@ -33,6 +34,12 @@ HEADERS: Mapping[str, str] = {
 }
 _PIECE = 1 << 18
 """Bytes unpacked at once: between two pieces others have their turn."""
+_DOCUMENTS = (
+    *("application/pdf", "application/rtf", "application/zip", "application/x-zip", "application/epub+zip"),
+    *("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.", "application/msword"),
+    *("application/vnd.ms-excel", "application/vnd.ms-powerpoint", "message/rfc822"),
+)
+"""How the media types of documents begin."""
 _UNKNOWN = "application/octet-stream"
 """The type that servers give to unknown files; text is detected by its content."""
 
@@ -113,10 +120,10 @@ async def _follow(guard: UrlGuard, client: aiohttp.ClientSession, url: URL, most
 
 async def _read_body(response: aiohttp.ClientResponse, url: URL, most: int) -> Fetched:
     kind = response.content_type.lower() if hdrs.CONTENT_TYPE in response.headers else ""
-    if kind not in ("", _UNKNOWN) and not is_text(kind):
+    if kind not in ("", _UNKNOWN) and not is_text(kind) and not kind.startswith(_DOCUMENTS):
         raise _no_text(kind, response.content_length)
     body, cut = await _body(response, most)
-    if looks_binary(body, response.charset):
+    if looks_binary(body, response.charset) and not is_document(str(url), kind, body):
         raise _no_text(kind or _UNKNOWN, None if cut else len(body))
     return Fetched(str(url), response.status, kind, response.charset or "", body, cut)
 
@@ -210,6 +217,12 @@ _HTML = re.compile(rb"\s*(<!--.{0,1000}?-->\s*)?(<!doctype\s+html|<html|<head|<b
 def is_text(kind: str) -> bool:
     """Whether a media type can be read."""
     return kind.startswith("text/") or kind in _TEXTS | PAGES or kind.endswith(("+json", "+xml", "+yaml"))
+
+
+def is_document(url: str, kind: str, body: bytes) -> bool:
+    """Whether it is a document that is no page and no text."""
+    found = kind_of(body[:SAMPLE], URL(url).path, kind)
+    return found is not None and found not in TEXTS and not is_text(kind)
 
 
 def is_page(kind: str, body: bytes) -> bool:

@@ -20,7 +20,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.net import UrlGuard
 from goclaw.common.net.pages.base import Page
-from goclaw.common.net.pages.fetching import Fetched, decode, fetch, is_page
+from goclaw.common.net.pages.fetching import Fetched, decode, fetch, is_document, is_page
 from goclaw.common.net.search.base import Hits
 from goclaw.common.net.search.open import search
 from goclaw.errors import ToolError
@@ -57,6 +57,8 @@ class WebService:
 
     async def _page(self, fetched: Fetched, *, raw: bool) -> Page:
         body, page = fetched.body, is_page(fetched.kind, fetched.body)
+        if not page and is_document(fetched.url, fetched.kind, body):
+            return Page(fetched.url, fetched.status, fetched.kind, "", "", fetched.cut, document=body)
         text = await asyncio.to_thread(decode, body, fetched.charset, page=page, cut=fetched.cut)
         if raw or not page:
             return Page(fetched.url, fetched.status, fetched.kind, "", text, fetched.cut)
@@ -163,4 +165,4 @@ class PageCache:
 
 
 def _size(page: Page) -> int:
-    return sys.getsizeof(page.text) + sys.getsizeof(page.url) + sys.getsizeof(page.title) + 500
+    return len(page.document) + sys.getsizeof(page.text) + sys.getsizeof(page.url) + sys.getsizeof(page.title) + 500

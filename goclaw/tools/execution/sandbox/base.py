@@ -36,8 +36,8 @@ class SandboxCommand:
     """An existing folder inside `Policy.workspace`."""
     env: Mapping[str, str]
     """The whole environment: nothing is inherited."""
-    stdin: bytes | None = None
-    """None: standard input is closed."""
+    stdin: bytes | int | None = None
+    """Bytes, or the descriptor of an open file, which stays the caller's; None: standard input is closed."""
     keeps_input: bool = False
     """Standard input is a pipe that `Process.write` fills until `Process.close_input`; `stdin` has no part in it."""
     stderr: int | None = None

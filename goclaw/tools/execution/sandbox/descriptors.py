@@ -84,11 +84,13 @@ def _set(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, StdinWriter]:
+def input_of(data: bytes | int | None, *, keeps: bool) -> tuple[int, StdinWriter]:
     """Return a command's standard input, which the caller closes, and its writer."""
     if keeps:
         reads, writes = os.pipe()
         return reads, StdinWriter(writes)
+    if isinstance(data, int):
+        return os.dup(data), StdinWriter()
     nothing = os.O_RDONLY | os.O_CLOEXEC
     return os.open(os.devnull, nothing) if data is None else file_of(data, "stdin"), StdinWriter()
 

@@ -218,7 +218,7 @@ async def test_nobody_there_is_an_error_that_names_the_host(site: Site) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "said"),
     [
-        ("application/pdf", b"%PDF-1.7 ...", "application/pdf (12 bytes)"),
+        ("application/pdf", b"\x00 none", "application/pdf (6 bytes)"),
         ("image/png", b"\x89PNG", "image/png (4 bytes)"),
         ("application/octet-stream", b"\x00\x01", "application/octet-stream (2 bytes)"),
         (None, b"a\x00b", "(3 bytes)"),
