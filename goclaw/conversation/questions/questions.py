@@ -60,7 +60,7 @@ DECIDED = "Already decided:"
 """The beginning of the reply to a second answer."""
 _DONE = {ALLOW: "Allowed.", ALWAYS: "Always allowed from now on. /approvals lists it."}
 MAX_DECIDED = 1_000
-"""Maximum questions whose decisions are remembered."""
+"""Maximum decided questions that are remembered."""
 
 
 @record

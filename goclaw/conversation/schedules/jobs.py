@@ -218,7 +218,7 @@ class Job:
     text: str
     when: AnyRecurrence
     actor: Actor
-    """The maker, whose rights a run has then."""
+    """The maker; the run then has the rights of this person."""
     session: str
     """The maker's session, where the job was made."""
     address: Address

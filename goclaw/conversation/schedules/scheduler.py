@@ -51,7 +51,7 @@ _NOT_ALLOWED: Mapping[str, str] = {
     "message.other": "write to other chats",
     "command.admin": "have it sent to another program",
 }
-"""What somebody may not do whose right to the action of a job is missing, in words for people."""
+"""Actions of jobs in words for people, where the right is missing."""
 SET_SECONDS = 1.0
 """A wall clock that differs by less from the time that passed was kept right, not set."""
 RETRY_SECONDS = 10.0

@@ -21,7 +21,7 @@ from goclaw.tools.toolkit.services import Reminder, Reminders
 MAX_CHARACTERS = 4_000
 """Maximum characters of one reminder: it comes on top of the conversation, and is never shortened later."""
 MEMENTO_TOOL = "memento"
-"""Tool whose permission mementos require."""
+"""Tool with the permission that mementos require."""
 MAX_SHOWN_MEMENTOS = 20
 MAX_MEMENTO_CHARACTERS = 3_000
 """Maximum characters of all mementos together: they are sent with every request."""

@@ -102,7 +102,7 @@ class TurnState:
     last_answer: dict[str, object] = field(default_factory=dict)
     """The log's line about the last answer (`answers.figures_of`); empty: there is no answer yet."""
     refused: list[str] = field(default_factory=list)
-    """Tools whose calls were denied."""
+    """Tools with denied calls."""
     notify: Callable[[str, str], Awaitable[None]] | None = None
     """Sends a line to its chat while it runs, besides its answer: its topic, and the line."""
 

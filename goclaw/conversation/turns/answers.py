@@ -116,7 +116,7 @@ class SpokenTexts:
         self.said: list[str] = []
         """Texts before tool calls, which are no part of the last answer."""
         self.begun = ""
-        """The beginning of an answer whose rest was requested."""
+        """The beginning of an answer; the rest was requested."""
         self._turn = turn
         self._interim = interim
         self._latest = ""

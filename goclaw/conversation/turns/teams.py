@@ -73,7 +73,7 @@ class Mailbox:
 
 @dataclass(slots=True, eq=False)
 class MemberOutput:
-    """The background task of a member, whose output the lead reads."""
+    """The background task of a member; the lead reads its output."""
 
     info: TaskInfo | None = None
     write: Callable[[str], Awaitable[None]] | None = None
