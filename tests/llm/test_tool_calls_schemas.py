@@ -23,7 +23,7 @@ from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import ANTHROPIC, KEY, WIRES, Wire
 
 MOST_BYTES = {
-    "read": 1060,
+    "read": 1345,
     "write": 463,
     "edit": 580,
     "multi_edit": 946,

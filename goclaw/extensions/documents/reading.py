@@ -104,7 +104,7 @@ async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str
         if not environment.config.documents.unsandboxed:
             raise ToolError(
                 f"{name} is not read: nothing on this machine contains the program that reads documents "
-                f"({str(error)[:300]}); `documents.unsandboxed: true` reads them without containment"
+                f"({str(error)[:300]}); an admin can allow it without (docs/files.md, Hostile files)"
             ) from error
     os.lseek(file, 0, os.SEEK_SET)
     async with asyncio.timeout(SECONDS):

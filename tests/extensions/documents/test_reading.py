@@ -149,7 +149,7 @@ async def test_without_a_tier_a_document_is_refused_unless_the_configuration_all
         put(bench, "a.pdf", pdf(["Invoice 4711"]))
         allowed = await bench.call("read", {"path": "a.pdf"})
     assert refused.is_error and "nothing on this machine contains the program" in refused.content
-    assert "`documents.unsandboxed: true`" in refused.content
+    assert "docs/files.md" in refused.content
     assert "Invoice 4711" in allowed.content
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import stat
+import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,6 +80,7 @@ async def test_the_browser_is_led_by_a_file_so_that_no_process_list_has_the_link
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROWSER", str(home / "browser"))
+    monkeypatch.setattr(webbrowser, "_tryorder", None)  # it looks at the variable once a process
     async with daemon(home):
         assert await command(["web", "--no-open"]) == 0
         assert not (home / "started").exists()

@@ -43,7 +43,10 @@ PROGRAMS, HOOKS, SERVERS, ADMINS, TOKENS = KINDS = ("programs", "hooks", "server
 """Kinds of things that want a yes each."""
 _Path = tuple[str, ...]
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
-    PROGRAMS: ("plugins", "tools", "agents", "schedules", "memory.embedder", "memory.embedder_python"),
+    PROGRAMS: (
+        *("plugins", "tools", "agents", "schedules", "documents.unsandboxed"),
+        *("memory.embedder", "memory.embedder_python"),
+    ),
     HOOKS: ("hooks",),
     SERVERS: (
         *("mcp", "registries", "registry_server", "http", "webhooks", "notify", "channels"),

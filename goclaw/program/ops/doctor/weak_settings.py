@@ -45,6 +45,11 @@ def _commands(config: Config) -> Iterator[Finding]:
             "tools.exec.sandbox is off: commands run with all rights of this account (after approval)",
             "remove `tools.exec.sandbox` from the configuration; `goclaw doctor` says which sandbox works here",
         )
+    if config.documents.unsandboxed:
+        yield weak(
+            "documents.unsandboxed is true: where no sandbox works, whoever sends a document can attack this account",
+            "remove `documents.unsandboxed` from the configuration, unless you trust all who send documents",
+        )
     if settings.network == "host":
         yield weak(
             "tools.exec.network is host: commands reach the network and this machine's own services (after approval)",

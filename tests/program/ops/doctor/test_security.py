@@ -22,6 +22,7 @@ _FROM = (
 )
 SETTINGS = {
     "tools.exec.sandbox is off": "tools: {exec: {sandbox: off}}",
+    "documents.unsandboxed is true": "documents: {unsandboxed: true}",
     "hooks[0].sandbox is false: guard.py runs with": "hooks: [{on: pre_tool, command: guard.py, sandbox: false}]",
     "workspace/guard.py, which is inside the workspace": "hooks: [{on: pre_tool, command: python3 ./guard.py}]",
     "tools.exec.network is host": "tools: {exec: {network: host}}",
