@@ -31,7 +31,7 @@ class Preset:
     """Whether an entry that puts the person into another conversation (`session`) may keep it."""
 
 
-_TALK = ("start", "help", "status", "stop", "new", "clear", "whoami")
+_TALK = ("start", "help", "status", "stop", "new", "clear", "whoami", "blocked", "context", "compact", "resume")
 """Slash commands that concern nothing but the person's own conversation."""
 _CLOSED = {"agents": ("main",), "approves": "none", "other_chats": False}
 """No other agents, no other chats, and no approvals: an admin is asked in their place."""

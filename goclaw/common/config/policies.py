@@ -171,7 +171,7 @@ class RoleSettings(Section):
 
 
 class LimitSettings(Section):
-    """Limits of one turn, and of what a person may use in a day; each ends it with a sentence that names its key."""
+    """Limits of one turn, and of what a person may use in a day; each ends it with a sentence; the log has the key."""
 
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
     failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")

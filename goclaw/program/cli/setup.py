@@ -182,6 +182,15 @@ def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: SetupPat
     return [f"{shown} exists and stays as it is. Add to it:", *above, line]
 
 
+def _old_key(model: ModelChoice | None, after: Loaded) -> Iterator[str]:
+    """Name a key that stood there before and goes to the server at a new address."""
+    if not model or not model.base_url or model.key:
+        return
+    if after.config.providers.get(model.provider, ProviderSettings()).api_key:
+        origin = after.origin(key_of(model))
+        yield f"{origin} also sets a key for {model.base_url}; remove it if it belongs to another server"
+
+
 def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator[str]:
     """Yield reasons why an answer is not in force, one line each: mostly a stronger setting than our files."""
     answered: list[tuple[str, ...]] = [AGENT] if answers.model else []
@@ -192,6 +201,7 @@ def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator
     for path, url in addresses(answers).items():
         if after.config.providers.get(path[1], ProviderSettings()).base_url != url:
             answered.append(path)
+    yield from _old_key(answers.model, after)
     for path in answered:
         origin = after.origin(path)
         secret = shown_path(place.secrets / secret_name(path))

@@ -71,10 +71,10 @@ def find_place(typed: str, config: Config) -> ModelChoice:
 
 
 def with_choice(config: Config, choice: ModelChoice) -> Config:
-    """Return the configuration as it will be with the choice's key and address."""
+    """Return the configuration as it will be with the choice's key and address; another server gets no old key."""
     news: dict[str, object] = {"api_key": SecretStr(choice.key)} if choice.key else {}
     if choice.base_url:
-        news["base_url"] = choice.base_url
+        news = {"api_key": None, **news, "base_url": choice.base_url}
     if not news:
         return config
     settings = provider_settings(config.providers, choice.provider).model_copy(update=news)

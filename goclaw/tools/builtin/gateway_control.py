@@ -174,7 +174,7 @@ async def command(
 ) -> CommandResult:
     """Give one of GoClaw's slash commands for the person you talk with, and read its answer.
 
-    For questions about this gateway: `/status` (context, cost limits, queue), `/usage [day|week|month|all]`,
+    For questions about this gateway: `/status` (context, cost, queue), `/usage [day|week|month|all]`,
     `/tools [NAME]`, `/queue [MODE]`, `/whoami`, `/help`. Which ones are allowed is the operator's choice; none does
     more than the person may.
     """

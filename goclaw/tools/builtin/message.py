@@ -162,8 +162,8 @@ class Done(Result):
     ),
     does="send messages",
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
-    result_hint="{% if action != 'send' %}{{ action }}: done{% elif channel == 'local' %}shown here{% else %}"
-    "{{ 'waits for a yes from' if held else 'sent to' }} {{ channel }}:{{ chat }}{% endif %}",
+    result_hint="{{ 'shown here' if channel == 'local' else 'waits for a yes' if held "
+    "else 'sent' if action == 'send' else action + ': done' }}",
     examples=(
         Example("Write besides the answer", {"action": "send", "text": "The report is **ready**."}, output="sent to "),
         Example(

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.common.config.schema import Config
 from goclaw.common.net.local_servers import LocalServer
 from goclaw.errors import ConfigError
 from goclaw.llm.served import CallStyle
 from goclaw.program.cli.setup_dialogue import ModelChoice
-from goclaw.program.cli.setup_server import choose_served_model, find_place
+from goclaw.program.cli.setup_server import choose_served_model, find_place, with_choice
 from goclaw.program.cli.setup_steps import choose_model
 from tests.llm.fake_provider import Received, Reply, fake_provider, lines, recorded, refusal
 from tests.llm.llama_server import replays
@@ -74,6 +75,13 @@ async def test_a_server_with_a_key_is_asked_again_until_it_fits(tmp_path: Path) 
                 heard.type(server.url, "", "", "")
                 assert await choose_served_model(set_up, ()) is None
     assert heard.text.count("the provider refused the key") == 3 and KEY not in heard.text
+
+
+def test_another_server_never_gets_the_key_of_the_one_before() -> None:
+    before = Config.model_validate({"providers": {"local": {"base_url": "http://a.lan:9000/v1", "api_key": KEY}}})
+    other = ModelChoice("local:", base_url="http://b.lan/v1")
+    assert with_choice(before, other).providers["local"].api_key is None
+    assert with_choice(before, ModelChoice("local:")).providers["local"].api_key is not None
 
 
 async def test_a_server_that_answers_now_is_named_first(tmp_path: Path) -> None:
