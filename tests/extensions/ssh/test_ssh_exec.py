@@ -178,7 +178,7 @@ async def test_what_is_blocked_for_commands_is_blocked_on_hosts_before_anybody_i
     around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": tools})
     arguments = ssh_exec.arguments(host="web1", command="cd / && sudo rm -rf tmp")
     assert ssh_exec.grounds
-    with pytest.raises(ToolError, match=r"`rm -rf tmp` is blocked by tools\.exec\.blocked \(`rm`\)"):
+    with pytest.raises(ToolError, match=r"`rm -rf tmp` is blocked by the rule `rm`"):
         await ssh_exec.grounds(arguments, around.context())
     with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked"):
         await around.call(ssh_exec, {"host": "web1", "command": "cd / && sudo rm -rf tmp"})

@@ -298,7 +298,7 @@ async def test_auto_allow_turns_no_refusal(tmp_path: Path) -> None:
         assert "plan mode" in await at.error("change")
         assert "plan mode" in await at.error("reach")
     async with bench(tmp_path, policy={"stricter": {"high": "refuse"}, "auto_allow": ["reach"]}) as at:
-        assert "policy.stricter" in await at.error("reach")
+        assert "the rules of this gateway forbid that" in await at.error("reach")
 
 
 async def test_the_risk_of_a_tool_of_a_server_is_at_least_that_of_its_annotations() -> None:

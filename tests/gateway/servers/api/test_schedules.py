@@ -46,7 +46,7 @@ async def test_a_schedule_is_paused_goes_on_runs_now_and_is_removed(tmp_path: Pa
         assert (await served.send("POST", "/schedules/tea/resume")).said["state"] == "active"
         assert (await served.send("POST", "/schedules/tea/run")).status == 200
         await core.settled()
-        assert world.texts() == ["Drink tea."]
+        assert world.texts() == ["⏰ Reminder: Drink tea."]
         assert (await served.send("DELETE", "/schedules/tea")).status == 204
         assert await names(served) == []
 
