@@ -51,6 +51,14 @@ BUGS: list[Bug] = [
         _RANDOM,
     ),
     bug(
+        "a question without a turn is told as the running turn's",
+        "class views: a program gets a question to another person in place of its answer",
+        _MIRRORS,
+        'QuestionAsked(turn if question.has_turn else "", self.session, question)',
+        "QuestionAsked(turn, self.session, question)",
+        "tests/durable/engine/views/test_mirrors.py::test_a_question_without_a_turn_is_none_of_the_running_turn",
+    ),
+    bug(
         "a turn that ended without a word runs for ever",
         "class views: `working` until the page is closed",
         _BUS,

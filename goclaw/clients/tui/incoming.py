@@ -318,7 +318,8 @@ class Incoming:
         if self._away:
             return self._away
         questions = self._parts.conversation.questions
-        waiting = [card for card in questions.open if card.is_undecided]
+        undecided = [card for card in questions.open if card.is_undecided]
+        waiting = [card for card in undecided if card.question.has_turn] or ([] if self.running else undecided)
         stops = " · Esc stops" if self.running else ""
         if any(card.is_approval for card in waiting):
             if self._parts.prompt.text:

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from goclaw.channels.base import Channel
-from goclaw.common.auth.access import Access, is_group
+from goclaw.common.auth.access import Access, is_group, own_session
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.config.webhooks import NOTIFY
@@ -155,7 +155,8 @@ class MessagesToOthers:
             def start() -> None:
                 self.quiet.changed()
                 way.enqueue([card])
-                self.bus.publish(QuestionAsked("", self._session_of(pair), self._question(pair, until)))
+                if self._has_card(pair):
+                    self.bus.publish(QuestionAsked("", self._session_of(pair), self._question(pair, until)))
 
         held = [self.quiet.row(each, author.key, until, waits_for=pair.id) for each in signed]
         return Plan(signed, [*held, *asking], is_held=True, start=start)
@@ -227,7 +228,7 @@ class MessagesToOthers:
     async def answer(self, actor: Actor, question: str, answer: str) -> Acceptance | None:
         """Take the answer to a question, or the press of "Stop these"; None: the actor has no question of this id."""
         kind, kept = question[:1], await self.facts.fact(f"{FACT}:{question[1:]}")
-        if kind not in (_ASK, _STOP) or kept is None or not await self._decides(actor, kept["to"]):
+        if kind not in (_ASK, _STOP) or kept is None or not await self._decides(actor, kept["to"], kept["author"]):
             return None
         pair = Pair(kept["author"], kept["to"], kept)
         if kind == _STOP:
@@ -247,18 +248,18 @@ class MessagesToOthers:
 
     async def list_stops(self, actor: Actor, address: Address) -> Sequence[Pair]:
         """Return the authors whose messages to the actor, or to the group of this address, are stopped."""
-        to = _place(address) if is_group(_place(address)) else actor.key
-        if not await self._decides(actor, to):
-            return ()
         found = (Pair(each["author"], each["to"], each) for each in (await self.facts.facts(FACT)).values())
-        return [each for each in found if each.to == to and each.kept["state"] == "stopped"]
+        here, stopped = _place(address), [each for each in found if each.kept["state"] == "stopped"]
+        if is_group(here):
+            return [each for each in stopped if each.to == here] if await self._decides(actor, here) else []
+        return [each for each in stopped if not is_group(each.to) and await self._decides(actor, each.to, each.author)]
 
     async def questions_in(self, session: str) -> Sequence[Question]:
         """Return the open questions to the person, or the group, of a session."""
         now, found = self.clock.now(), (await self.facts.facts(FACT)).values()
         asked = [Pair(each["author"], each["to"], each) for each in found if now < each.get("until", 0.0)]
         open_ones = [pair for pair in asked if pair.kept["state"] == "asked" and self._session_of(pair) == session]
-        return [self._question(pair, pair.kept["until"]) for pair in open_ones]
+        return [self._question(pair, pair.kept["until"]) for pair in open_ones if self._has_card(pair)]
 
     async def unblock(self, actor: Actor, pair: Pair) -> None:
         """Have an author's next message ask again."""
@@ -289,14 +290,38 @@ class MessagesToOthers:
             return True
         return self.users.get(to) is not None and not self.access.is_admin(Actor(to, ""))
 
-    async def _decides(self, actor: Actor, to: str) -> bool:
-        """Whether the actor answers for a receiver: that person, in a group an admin of ours or a listed one of its."""
+    async def _decides(self, actor: Actor, to: str, author: str = "") -> bool:
+        """Whether the actor answers for a receiver: that person, in a group an admin of ours or a listed one of its.
+
+        An author who shares the receiver's conversation does not agree to their own messages.
+        """
         if actor.behalf or not is_group(to):
-            return actor.key == to and not actor.behalf
+            is_theirs = actor.key == to or (actor.key != author and self._is_same_person(actor, to))
+            return is_theirs and not actor.behalf
         name, _, chat = to.partition(":")
         if self.access.is_admin(actor) or self.users.get(actor.key) is None or name not in self.channels:
             return self.access.is_admin(actor)
         return actor.key in await self.channels[name].capabilities.admins_of(chat)
+
+    def _is_same_person(self, actor: Actor, to: str) -> bool:
+        """Whether the actor is the receiver at a terminal: the two keys, and no other, have one's own session."""
+        session = home_of(Actor(to, ""), self.access)[0]
+        is_own = self.access.session_for(actor, own_session(actor.key)) == session
+        both = Actor(to, actor.entry, behalf=(actor,))
+        return (
+            is_own
+            and session in (own_session(actor.key), own_session(to))
+            and self.access.authorize(both, "session.alone", session).allowed
+        )
+
+    def _has_card(self, pair: Pair) -> bool:
+        """Whether terminals and pages of the receiver's session ask, too: not where others have that session."""
+        session, to = self._session_of(pair), pair.to
+        if is_group(to) or session == own_session(to):
+            return True
+        # The key whose own session it is acts there at a terminal, and need not be listed.
+        there = Actor(to, "", behalf=(Actor(session, "", owner=True),))
+        return session != own_session(pair.author) and self.access.authorize(there, "session.alone", session).allowed
 
     def _sign(self, pair: Pair, delivery: Delivery) -> Delivery:
         name = self._name_of(pair.author)

@@ -198,7 +198,7 @@ class _Sending:
         now = attached.now
         if self._is_new:
             self._is_new = False
-            self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
+            self._asked = [QuestionAsked(now.turn, attached.session, each) for each in now.questions if each.has_turn]
             return
         self._patience.start()
         if self._began and now.turn in self._pending:
@@ -255,7 +255,7 @@ class _Sending:
         if was_ours or event.turn in self._pending:
             self._began = isinstance(event, TextStreamed | ThinkingStreamed)
             self._report.event(event)
-        elif isinstance(event, QuestionAsked):
+        elif isinstance(event, QuestionAsked) and event.question.has_turn:
             self._report.report_wait(event)
         if ended:
             self._end(ended)

@@ -70,6 +70,29 @@ async def test_whether_another_person_may_write_is_asked_and_answered_like_an_ap
         await client.until("allowed by you")
 
 
+async def test_whether_another_person_may_write_takes_no_line_and_no_key_from_a_turn(
+    daemon: FakeGateway, stage: Stage, clock: SteppedClock
+) -> None:
+    title = "Ann wants to send you messages through me. Allow?"
+    async with stage.unseen() as client:
+        daemon.begin("t1", "install it")
+        daemon.ask("", Question("a0", "approval", "tui:me", title, "", (ALLOW, DENY), False))
+        await client.until(title)
+        assert client.doing.startswith("working · Esc stops")
+        daemon.ask("t1", COLOUR)
+        await client.until("Which colour")
+        assert client.doing.startswith("question for you")
+        assert "May exec run? · y allow" in await asked(client, daemon, clock, approval(clock))
+        daemon.ask("", Question("a1", "approval", "tui:me", "Bo wants to write.", "", (ALLOW, DENY), False))
+        await client.until("Bo wants to write.")
+        seen_by(client, clock)
+        assert client.doing.startswith("May exec run? · y allow")
+        client.type("y")
+        await until_asleep(clock)
+        clock.advance(HOLD_SECONDS)
+        assert await until_decided(daemon) == [("q1", ALLOW)]
+
+
 @pytest.mark.promise("P-terminal-approval")
 async def test_always_is_a_letter_of_its_own_and_answers_only_where_it_is_offered(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock

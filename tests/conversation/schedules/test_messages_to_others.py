@@ -108,6 +108,69 @@ async def test_a_terminal_and_a_page_show_the_question_too_also_later_and_take_t
 
 
 @pytest.mark.promise("P-message-other-chats")
+@pytest.mark.parametrize("entries", [("tui:ben", None), ("tui:ben", ""), ("", BEN.key)])
+async def test_a_terminal_with_the_receivers_conversation_answers_and_lists_stops(
+    tmp_path: Path, entries: tuple[str, str | None]
+) -> None:
+    """The receiver's entry names the terminal's session, or the terminal's entry names the receiver's."""
+    mine, at_terminal = entries
+    listed = [] if at_terminal is None else [User("tui:ben", name="Ben's", session=at_terminal or None)]
+    people = [*(each for each in PEOPLE if each.key != BEN.key), User(BEN.key, name="Ben", session=mine or None)]
+    stage = world(tmp_path, users=[*people, *listed])
+    terminal, session = Actor("tui:ben", "socket", owner=True), mine or BEN.key
+    async with stage.running() as core:
+        await to_ben(core, stage)
+        await pass_time(core, stage, HOUR)
+        assert [each.session for each in core.seen if isinstance(each, QuestionAsked)] == [session]
+        (question,) = (await core.gateway.now(session)).questions
+        for other in (ANN, BOSS, Actor("tui:other", "socket", owner=True)):
+            assert (await core.gateway.decide(other, question.id, ALLOW)).refusal is AnswerRefusal.GONE
+        assert "may not send" in (await core.gateway.decide(terminal, question.id, DENY)).text
+        await core.settled()
+        others = core.schedules.scheduler.others
+        (stopped,) = await others.list_stops(terminal, Address("local", session))
+        assert stopped.author == ANN.key and await others.list_stops(BOSS, Address("memory", "boss")) == []
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        [User(ANN.key, name="Ann", session="team"), User(BEN.key, name="Ben", session="team")],
+        [User(ANN.key, name="Ann", session="tui:ben"), User(BEN.key, name="Ben", session="tui:ben")],
+        [User(ANN.key, name="Ann", session="telegram:-7"), User(BEN.key, name="Ben", session="telegram:-7")],
+    ],
+)
+async def test_a_conversation_that_others_share_shows_no_question_and_only_the_receiver_answers(
+    tmp_path: Path, people: list[User]
+) -> None:
+    stage = world(tmp_path, users=people)
+    shared = str(people[1].session)
+    async with stage.running() as core:
+        await to_ben(core, stage)
+        await pass_time(core, stage, HOUR)
+        assert heard(stage, BEN) == [ASKED]
+        assert not [each for each in core.seen if isinstance(each, QuestionAsked)]
+        assert (await core.gateway.now(shared)).questions == ()
+        (card,) = [each.delivery for each in stage.room.all if each.delivery.choices]
+        for other in (ANN, Actor("tui:ben", "socket", owner=True), Actor("team", "socket", owner=True)):
+            assert "does not exist" in await core.room.press(card.choices[0], other)
+        assert await press(core, stage, BEN, "Allow") == "Ann may send you messages."
+
+
+async def test_who_shares_the_receivers_conversation_does_not_agree_to_their_own_messages(tmp_path: Path) -> None:
+    stage = world(tmp_path, users=[User(ANN.key, name="Ann", session=BEN.key), User(BEN.key, name="Ben")])
+    async with stage.running() as core:
+        await to_ben(core, stage)
+        await pass_time(core, stage, HOUR)
+        (question,) = (await core.gateway.now(BEN.key)).questions
+        assert (await core.gateway.decide(ANN, question.id, ALLOW)).refusal is AnswerRefusal.GONE
+        await press(core, stage, BEN, "No")
+        others = core.schedules.scheduler.others
+        assert not await others.list_stops(ANN, Address("memory", "ann"))
+        assert await others.list_stops(BEN, Address("memory", "ben"))
+
+
+@pytest.mark.promise("P-message-other-chats")
 async def test_a_first_message_waits_for_the_receivers_yes_and_names_its_author(tmp_path: Path) -> None:
     stage = world(tmp_path)
     async with stage.running() as core:

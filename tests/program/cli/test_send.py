@@ -6,13 +6,15 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goclaw.clients.tui import link
 from goclaw.clients.tui import link as link_module
+from goclaw.common.auth.users import User
 from goclaw.common.config.state import open_state
-from goclaw.common.core.events import Question, QuestionAsked, TurnEvent
+from goclaw.common.core.events import Actor, Address, Delivery, Question, QuestionAsked, TurnEvent
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.specs import Risk, SideEffect
 from goclaw.errors import StateError
@@ -42,9 +44,11 @@ def dig() -> Tool:
     return run
 
 
-def digging(folder: Path) -> World:
+def digging(folder: Path, **options: Any) -> World:
     call = ToolCall("c1", "dig", {"where": "here"})
-    return World(folder, [Answer("I will.", calls=(call,), when="go"), Answer("Done.", when="dug")], tools=[dig()])
+    return World(
+        folder, [Answer("I will.", calls=(call,), when="go"), Answer("Done.", when="dug")], tools=[dig()], **options
+    )
 
 
 def asking(folder: Path) -> World:
@@ -215,6 +219,32 @@ async def test_a_message_behind_a_turn_that_waits_says_what_holds_it_up(
     out, err = capsys.readouterr()
     assert question.id in (out if as_json else err)
     assert ("waiting for an earlier message" in err) is not as_json
+
+
+async def test_a_question_that_holds_up_no_turn_is_not_what_a_message_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ann, bo = Actor("telegram:5", "memory"), Actor("telegram:6", "memory")
+    people = [User(SESSION, name="Me", roles=frozenset({"admin"})), User(ann.key, name="Ann"), User(bo.key, name="Bo")]
+    world = digging(tmp_path, users=people)
+    async with daemon(world) as core:
+        others = core.schedules.scheduler.others
+
+        async def ask_for(author: Actor) -> None:
+            plan = await others.plan(author, [Delivery(author.key, Address("tui", "me"), "Tea?", session=author.key)])
+            await core.database.write(*plan.also)
+            plan.start()
+
+        await ask_for(ann)
+        async with core.gateway.subscribe(SESSION) as events:
+            sending = asyncio.create_task(send.send_and_wait(world.config, "go", SESSION))
+            question = await first_question(events)
+        await ask_for(bo)
+        assert [each.title[:3] for each in (await core.gateway.now(SESSION)).questions][1:] == ["Ann", "Bo "]
+        await core.gateway.decide(Actor(SESSION, "socket"), question.id, "allow")
+        assert (await sending)[1]
+    err = capsys.readouterr().err
+    assert question.title in err and "wants to send" not in err
 
 
 async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(

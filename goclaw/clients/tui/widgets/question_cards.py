@@ -291,8 +291,9 @@ class QuestionCards:
 
     @property
     def answerable(self) -> QuestionCard | None:
-        """Return the approval that a key may answer: the newest one, if it was seen."""
-        newest = next((card for card in reversed(self.open) if card.is_approval and card.is_undecided), None)
+        """Return the approval that a key may answer: the newest one, first of those that hold up a turn, if seen."""
+        waiting = [card for card in reversed(self.open) if card.is_approval and card.is_undecided]
+        newest = max(waiting, key=lambda card: card.question.has_turn, default=None)  # of equals the first
         return newest if newest is not None and self.is_seen(newest) else None
 
     def tick(self) -> None:

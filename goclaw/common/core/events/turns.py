@@ -55,6 +55,11 @@ class Question:
     """The words of an approval's button for ALWAYS."""
 
     @property
+    def has_turn(self) -> bool:
+        """Return whether a turn waits for it; an approval of no tool's call (may Ann write to you?) holds up none."""
+        return self.kind == "question" or bool(self.about)
+
+    @property
     def is_numbered(self) -> bool:
         """Return whether its options may be shown with numbers, that is no other number in it could be meant."""
         is_one_beside = any(map(_NUMBERED.match, self.options)) or _LISTED.search(f"{self.title}\n{self.text}")

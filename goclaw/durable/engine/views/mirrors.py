@@ -15,6 +15,7 @@ from goclaw.common.core.events import (
     LOCAL,
     Address,
     MessageStored,
+    Question,
     QuestionAnswered,
     QuestionAsked,
     SessionForgotten,
@@ -95,7 +96,7 @@ class Mirror:
 
     def learn(self, now: SessionNow) -> None:
         """Take the state that new readers get of the session, which this process owns."""
-        self._questions = {each.id: QuestionAsked(now.turn, self.session, each) for each in now.questions}
+        self._questions = {each.id: self._asked(now.turn, each) for each in now.questions}
         self._todos = now.todos
 
     def note(self, event: TurnEvent) -> None:
@@ -195,7 +196,8 @@ class Mirror:
         async with self.working:
             turn = self._now_here().turn
             if turn and not await self._stored.is_open(turn):
-                await self.bring_up(SessionNow(todos=self._todos), None, None)
+                questions = tuple(each.question for each in self._questions.values() if not each.question.has_turn)
+                await self.bring_up(SessionNow(questions=questions, todos=self._todos), None, None)
 
     async def bring_up(self, now: SessionNow, row: int | None, address: Address | None) -> None:
         """Bring readers to the state that the owner reports; None: rows up to the last one there is."""
@@ -243,7 +245,11 @@ class Mirror:
             self._show(QuestionAnswered(asked.turn, self.session, asked.question.id, ""))
         for question in now.questions:
             if question.id not in self._questions:
-                self._show(QuestionAsked(turn, self.session, question))
+                self._show(self._asked(turn, question))
+
+    def _asked(self, turn: str, question: Question) -> QuestionAsked:
+        """Return the event of a question that is open while `turn` runs."""
+        return QuestionAsked(turn if question.has_turn else "", self.session, question)
 
     def _publish(self, event: TurnEvent | None) -> None:
         if event is not None:
