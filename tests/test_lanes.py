@@ -108,6 +108,7 @@ def test_few_tests_need_the_terminal_client_on_a_screen() -> None:
     )
 
 
+@pytest.mark.house
 def test_only_tests_of_the_terminal_client_run_an_app() -> None:
     calls = [
         house.name_of(path)

@@ -284,6 +284,7 @@ def test_no_default_dependency_brings_torch() -> None:
     assert not {"torch", "sentence-transformers"} & {*pins("requirements.lock"), *pins("requirements-providers.lock")}
 
 
+@pytest.mark.house
 def test_the_short_lane_runs_every_room_with_statements_of_its_own_on_postgres() -> None:
     makers = {
         f"goclaw.durable.store.database.{name}" for name in ("Statement", "insert_into", "insert_if", "upsert_into")

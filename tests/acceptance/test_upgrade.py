@@ -183,6 +183,7 @@ PARTS = repeats(1, 8)
 """Pieces of the table of points, so that several workers share it."""
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.promise("P-upgrade")
 @pytest.mark.timeout(repeats(300, 1200))

@@ -111,6 +111,7 @@ def test_a_bomb_is_refused_in_few_words_and_soon(target: Target, text: str) -> N
     assert not list(target.folder.glob("pwned"))
 
 
+@pytest.mark.long
 def test_many_users_are_read_soon_and_many_wrong_ones_told_shortly(target: Target) -> None:
     users = target.state / "users.json"
     users.write_text(json.dumps({"users": {f"telegram:{number}": {} for number in range(1, 30_000)}}, indent=1))

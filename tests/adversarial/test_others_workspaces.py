@@ -27,7 +27,7 @@ KEEPING: list[Call] = [
 ]
 
 
-@pytest.fixture(params=["bubblewrap", "broker"])
+@pytest.fixture(params=["bubblewrap", pytest.param("broker", marks=pytest.mark.long)])
 def house(target: Target, request: pytest.FixtureRequest) -> Target:
     """Ann has kept something; Bob and Eve are listed, too."""
     sandbox = f"tools: {{exec: {{sandbox: {request.param}}}}}"

@@ -77,6 +77,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(FIELDS), _JSON))
 def test_no_mixture_of_fields_raises(fields: Json) -> None:

@@ -11,7 +11,7 @@ from tests.docs.reader import Reader
 LANGUAGES = (*SHELL, "chat", "json", "yaml", "yml", "python", "toml", "")
 """What a fence may name: commands, messages to the bot, files that are checked or tried out, another program's YAML
 (`yml`), and pictures."""
-AT_ONCE = ("README.md", "docs/family.md", "docs/registries.md")
+AT_ONCE = ("README.md", "docs/registries.md")
 """Pages that are carried out for every commit; the others only before a release."""
 SESSIONS = [
     pytest.param(blocks, id=page.name, marks=() if page.name in AT_ONCE else pytest.mark.long)

@@ -314,8 +314,9 @@ SCREENS: list[Act] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 50), marks=pytest.mark.long)], ids=["80x24", "160x50"])
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=["80x24", "160x50"])
 @pytest.mark.screen
 async def test_screens(tmp_path: Path, size: tuple[int, int]) -> None:
     """One program plays them all, each from a conversation that has just begun."""

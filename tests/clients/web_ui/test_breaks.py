@@ -31,6 +31,7 @@ def expect_messages(here: Device, whose: str, *texts: str) -> None:
         seen(messages.nth(number), text, whole=True)
 
 
+@pytest.mark.long
 def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, mortal: WebDaemon) -> None:
     with device(browser, mortal) as here, device(browser, mortal, 360) as phone:
         token = mortal.token(ANN)

@@ -103,6 +103,7 @@ def slow_cases(languages: list[str], units: Sequence[str]) -> Iterator[str]:
                     yield f"{language} changes {unit!r}"
 
 
+@pytest.mark.long
 def test_languages_whose_lexers_hang_elsewhere_do_not_here() -> None:
     assert not list(slow_cases(OWN.split(), UNITS[::3]))
     assert not list(slow_cases(["python", "javascript", "c++"], UNITS[::12]))
