@@ -112,7 +112,9 @@ class Room:
 
     async def press(self, choice: Choice, actor: Actor = HERE) -> str:
         """Press a button of a message (`Delivery.choices`); return the text shown to the person who pressed it."""
-        return (await (await self._bound_gateway()).decide(actor, choice.question, choice.answer)).text
+        shown = next((heard.delivery for heard in reversed(self.all) if choice in heard.delivery.choices), None)
+        chat = shown.address if shown else None
+        return (await (await self._bound_gateway()).decide(actor, choice.question, choice.answer, chat)).text
 
     async def heard(self) -> Heard:
         """Return the next thing that arrives and was not asked for yet."""

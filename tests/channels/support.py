@@ -13,6 +13,7 @@ from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
+    Address,
     CommandInfo,
     Inbound,
     MessageStored,
@@ -120,10 +121,10 @@ class RecordingGateway:
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return {}
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+    async def decide(self, actor: Actor, question: str, answer: str, chat: Address | None = None) -> Acceptance:
         return answered(f"{actor.key} answered {question}: {answer}")
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
         self.chosen.append((actor.key, question, index))
         await self._notify()
         return answered(f"You chose {index}.")

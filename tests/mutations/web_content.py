@@ -13,6 +13,15 @@ _OF_FILES = "tests/gateway/servers/api/test_files.py"
 
 BUGS: list[Bug] = [
     bug(
+        "the page lets a call be allowed whose beginning was never on the screen",
+        "class approval: a person agrees to what was not shown",
+        "goclaw/clients/web_ui/questions.js",
+        "(button.needsAll && !this.item.isBegun)",
+        "false",
+        "tests/clients/web_ui/test_conversation.py::"
+        "test_a_call_that_is_higher_than_the_screen_is_allowed_when_its_beginning_was_seen_too",
+    ),
+    bug(
         "names of files are links to foreign sites",
         "README.md ends like a domain of Moldova",
         "goclaw/common/core/markdown.py",

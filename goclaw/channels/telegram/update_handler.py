@@ -314,7 +314,9 @@ class UpdateHandler:
         query, press = query_of(update), None
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())
-        said = (await self.gateway.choose(press.actor, press.question, press.index)).text if press else ""
+        said = ""
+        if press:
+            said = (await self.gateway.choose(press.actor, press.question, press.index, press.chat)).text
         if query:
             self.courtesies.answer_press(query, said)
 

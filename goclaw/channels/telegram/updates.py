@@ -383,6 +383,8 @@ class CallbackQuery:
     question: str
     index: int
     """Among the options of the question, from 0."""
+    chat: Address
+    """Where the button stands."""
 
 
 def query_of(update: Json) -> str | None:
@@ -407,4 +409,4 @@ def press_of(update: Json, terms: Terms) -> CallbackQuery | None:
     chat = message["chat"]
     if not is_open(chat, terms) or not (is_group(chat) or number(chat["id"]) == number(person["id"])):
         return None
-    return CallbackQuery(actor_of(person), found[1], int(found[2]))
+    return CallbackQuery(actor_of(person), found[1], int(found[2]), Address(CHANNEL, str(number(chat["id"]))))

@@ -1,9 +1,11 @@
 // Cards of questions: the approval of a tool's call, or a question of the agent. Open until it is answered, on whatever
-// device; then a line says what was decided. The item: {question, me, said, answered, decide}.
+// device; then a line says what was decided. The item: {question, me, said, answered, decide, isBegun}.
+// A call is allowed by a person who had its beginning on the screen at some time (isBegun), and has its end there now.
 
 import { el, icon, putHtml, revealed } from "./html.js";
 
 const SEEN = 500; // ms that the buttons must have been in view: a tap that was meant for something else decides nothing
+const UNSEEN = "Scroll up: to allow this, read it from its beginning.";
 
 class QuestionCard extends HTMLElement {
   connectedCallback() {
@@ -14,7 +16,7 @@ class QuestionCard extends HTMLElement {
 
   disconnectedCallback() {
     clearInterval(this.timer);
-    this.observer?.disconnect();
+    this.unwatch();
   }
 
   make() {
@@ -31,10 +33,12 @@ class QuestionCard extends HTMLElement {
     else this.body.textContent = revealed(question.text);
     this.buttons = el("div", { class: "options" }, question.options.map((option) => this.button(option)));
     this.said = el("p", { class: "said", role: "status" });
-    this.append(el("p", { class: "head" }, kind + whose, this.left), title, this.body, this.buttons);
+    this.head = el("p", { class: "head" }, kind + whose, this.left);
+    this.append(this.head, title, this.body, this.buttons);
     if (question.details) this.append(this.details());
     if (question.kind === "question" && (question.free_text || !question.options.length)) this.append(this.words());
-    this.append(this.said);
+    this.hint = el("p", { class: "said", role: "status", hidden: true }, UNSEEN);
+    this.append(this.hint, this.said);
   }
 
   button(option) {
@@ -42,7 +46,9 @@ class QuestionCard extends HTMLElement {
     const labels = { allow: "Allow", always: question.always || "Always", deny: "Deny" };
     const label = question.kind === "approval" ? (labels[option] ?? option) : option;
     const style = question.kind !== "approval" ? "" : option === "allow" ? "strong" : option === "deny" ? "danger" : "";
-    return el("button", { type: "button", class: style, dir: "auto", disabled: true, onclick: () => this.answer(option) }, revealed(label));
+    const button = el("button", { type: "button", class: style, dir: "auto", disabled: true, onclick: () => this.answer(option) }, revealed(label));
+    button.needsAll = question.kind === "approval" && option !== "deny";
+    return button;
   }
 
   details() {
@@ -93,24 +99,41 @@ class QuestionCard extends HTMLElement {
   }
 
   enable(isEnabled) {
-    for (const button of this.querySelectorAll(".options button, .words button")) button.disabled = !isEnabled;
+    const buttons = [...this.querySelectorAll(".options button, .words button")];
+    for (const button of buttons) button.disabled = !isEnabled || (button.needsAll && !this.item.isBegun);
+    if (isEnabled) this.hint.hidden = this.item.isBegun || !buttons.some((button) => button.needsAll);
   }
 
-  /** The buttons work when they have been in view for a moment. */
+  /** The buttons work when they have been in view for a moment, those that allow a call when its heading was, too. */
   watch() {
-    this.observer?.disconnect();
-    let seen;
+    this.unwatch();
+    const seen = (this.seen = new Map());
     this.observer = new IntersectionObserver((entries) => {
-      clearTimeout(seen);
-      if (entries.at(-1).isIntersecting) seen = setTimeout(() => this.item.said || this.item.answered || this.enable(true), SEEN);
-      else this.enable(false);
+      for (const { target, isIntersecting } of entries) {
+        clearTimeout(seen.get(target));
+        if (isIntersecting) seen.set(target, setTimeout(() => this.see(target), SEEN));
+        else if (target !== this.head) this.see(target, false);
+      }
     });
+    this.isAtEnd = false;
+    this.observer.observe(this.head);
     // The options where there are some: they must work also where the field below them is out of view.
     this.observer.observe(this.item.question.options.length ? this.buttons : this.form);
   }
 
-  close() {
+  unwatch() {
     this.observer?.disconnect();
+    for (const timer of this.seen?.values() ?? []) clearTimeout(timer);
+  }
+
+  see(target, isSeen = true) {
+    if (target === this.head) this.item.isBegun = this.hint.hidden = true;
+    else this.isAtEnd = isSeen;
+    if (!this.item.said && !this.item.answered) this.enable(this.isAtEnd);
+  }
+
+  close() {
+    this.unwatch();
     const { question, answered, me } = this.item;
     const [isGood, words] = outcome(question, answered, me);
     this.classList.add("closed");

@@ -7,6 +7,7 @@ first answer wins, by a button, by `/approve ID` or `/deny ID`. `goclaw prompt-f
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from goclaw.common.auth.access import Access
@@ -14,11 +15,11 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.diffs import unified_diff
-from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, AnswerRefusal, Choice, Delivery
+from goclaw.common.core.events import ALLOW, DENY, DETAILS, Acceptance, Actor, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
 from goclaw.common.workspace import FileChange
-from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, name_of, private_chats
+from goclaw.conversation.questions.question_messages import ELSEWHERE, NO_QUESTION, answered, name_of, private_chats
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.tools.approval.sentences import fenced
@@ -26,11 +27,13 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
 
-ANSWERS = (ALLOW, DENY)
-_LABELS = {ALLOW: "✓ Use the new text", DENY: "✗ Keep the old one"}
+ANSWERS = (ALLOW, DENY, DETAILS)
+_LABELS = {ALLOW: "✓ Use the new text", DENY: "✗ Keep the old one", DETAILS: "Details"}
 MAX_LINES, MAX_LINE = 60, 200
 """Lines and characters per line of a diff: it is read on a telephone."""
 _MAX_ASKED = 1_000
+SENT_WHOLE = "All of it is in our private chat. Read it, then answer again."
+"""The reply to a yes to a change of which the person's card had shown parts only."""
 NO_ALWAYS = "Approve each changed file on its own: /approve ID."
 
 
@@ -48,6 +51,12 @@ def shown_diff(change: FileChange) -> str:
     return fenced("\n".join([*map(_cut, lines[:MAX_LINES]), *more]), "diff")
 
 
+def _is_cut(change: FileChange) -> bool:
+    """Whether a chat shows parts of the change only."""
+    lines = diff_lines(change)
+    return len(lines) > MAX_LINES or any(len(line) > MAX_LINE for line in lines)
+
+
 def _cut(line: str) -> str:
     """Cut a line and say so: a change is easily pushed out of sight by spaces."""
     beyond = len(line) - MAX_LINE
@@ -63,9 +72,12 @@ class PromptFileQuestions:
         self._access = access
         self._audit = environment.audit
         self._bus = bus
+        self._blobs = environment.blobs
         self._outbox = outbox
         self._users = users
         self._asked: BoundedDict[str, bool] = BoundedDict(_MAX_ASKED)
+        self._opened: BoundedDict[tuple[str, str], bool] = BoundedDict(_MAX_ASKED)
+        """The changes that the cards of persons show whole."""
 
     async def ask(self, changes: Sequence[FileChange]) -> None:
         """Ask for the approval of changes, each once; a card that the disk refuses is only logged."""
@@ -100,6 +112,10 @@ class PromptFileQuestions:
         if answer not in ANSWERS:
             return answered(NO_ALWAYS, AnswerRefusal.INVALID)
         approve = answer == ALLOW
+        if answer == DETAILS or (approve and await self._hides_some_of(change, actor)):
+            has_card = await self._open(change, actor)
+            said = ELSEWHERE if not has_card else "" if answer == DETAILS else SENT_WHOLE
+            return answered(said, None if answer == DETAILS else AnswerRefusal.INVALID)
         if approve:
             named = (change.root, change.name, change.before, change.after)
             done = await asyncio.to_thread(self._approved.approve, *named)
@@ -118,6 +134,27 @@ class PromptFileQuestions:
             f"{change.name}: {'the new text is now in force' if approve else 'the old text stays in force'}."
         )
 
+    async def _hides_some_of(self, change: FileChange, actor: Actor) -> bool:
+        """Whether the person was shown parts of the change only; a terminal names the command that shows all of it."""
+        is_in_chat = actor.entry in self._outbox.channels
+        return is_in_chat and (change.id, actor.key) not in self._opened and await asyncio.to_thread(_is_cut, change)
+
+    async def _open(self, change: FileChange, actor: Actor) -> bool:
+        """Send the person the whole change, and give their card the button that approves it. False: it has no card."""
+        cards = await asyncio.to_thread(self._cards, change, self._headline(change))
+        card = next((each for each in cards if each.id == _card_id(change, actor.key)), None)
+        if card is None:
+            return False
+        lines = await asyncio.to_thread(diff_lines, change)
+        whole = await self._blobs.put("\n".join(lines).encode(), "text/plain")
+        caption, name = "All of it; the question is above.", f"{change.name}.diff.txt"
+        document = Delivery(f"{card.id}:whole", card.address, caption, media=whole, media_name=name, asks=True)
+        opened = Delivery(f"{card.id}:details", card.address, card.text, action="edit", of=card.id)
+        for delivery in (document, replace(opened, choices=_choices(change, ALLOW, DENY))):
+            await self._outbox.promise(delivery)
+        self._opened[change.id, actor.key] = True
+        return True
+
     def _cards(self, change: FileChange, said: str) -> list[Delivery]:
         """Return the card for each admin with a private chat."""
         how = f"/approve {change.id} or /deny {change.id}"
@@ -126,9 +163,9 @@ class PromptFileQuestions:
             f"change, they use {'the text approved before' if change.before else 'no such file'}."
         )
         text = "\n\n".join((f"**A prompt file:** {said}", what, shown_diff(change), how))
-        choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
+        choices = _choices(change, DENY, DETAILS) if _is_cut(change) else _choices(change, ALLOW, DENY)
         return [
-            Delivery(f"prompt-file:{change.id}:{key}", address, text, choices=choices, asks=True)
+            Delivery(_card_id(change, key), address, text, choices=choices, asks=True)
             for key, address in private_chats(self._users, self._outbox)
             if self._may(Actor(key, address.channel))
         ]
@@ -139,6 +176,14 @@ class PromptFileQuestions:
 
     def _may(self, actor: Actor) -> bool:
         return self._access.authorize(actor, "command.admin", "prompt-files").allowed
+
+
+def _card_id(change: FileChange, key: str) -> str:
+    return f"prompt-file:{change.id}:{key}"
+
+
+def _choices(change: FileChange, *answers: str) -> tuple[Choice, ...]:
+    return tuple(Choice(_LABELS[answer], change.id, answer, ANSWERS.index(answer)) for answer in answers)
 
 
 def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:

@@ -7,7 +7,7 @@ others say who gave it.
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import field, replace
 
 import orjson
 
@@ -52,8 +52,11 @@ WHOLE_ON_A_BUTTON = 60
 """Characters of an option that a button shows whole."""
 OVER = "This question is closed"
 OPEN_FIRST = 'This is too long to show here. Press "Details" to see all of it; then you can allow it.'
-NOW_OPEN = "This is all of it. Read it, then press it again."
+NOW_OPEN = "This is all of it. Read it, then answer again."
 """The reply to a yes to a call of which the chat had shown parts only."""
+ELSEWHERE = "Answer where the question stands."
+"""The reply to a yes from a chat that shows nothing of the call, and where others may read."""
+STARTING = "One moment: I have just started. Answer again, please."
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message after the decision."""
 MAX_ALWAYS = 50
@@ -71,6 +74,13 @@ class _Told:
     deliveries: tuple[Delivery, ...]
     whole: str = ""
     """Blob key of the whole call, if the text leaves some of it out."""
+    opened: set[tuple[str, str]] = field(default_factory=set)
+    """The chats that show the whole call, by channel and number."""
+
+    @property
+    def opened_text(self) -> str:
+        """The text of a message after "Details"."""
+        return in_words(self.question, f"{self.text}\n\n{self.question.details}", ids=True)
 
 
 class QuestionMessages:
@@ -85,13 +95,13 @@ class QuestionMessages:
         self._may_answer = may_answer
         self._told: dict[tuple[str, str], _Told] = {}
         """By turn and step."""
-        self._opened: set[tuple[str, str]] = set()
-        """The questions whose messages show the whole call."""
 
-    def has_shown_all(self, turn: str, step: str, question: Question, actor: Actor) -> bool:
+    def has_shown_all(self, turn: str, step: str, question: Question, actor: Actor, chat: Address | None) -> bool:
         """Whether the person has the whole call in view: clients show it, a chat first parts of a long one."""
-        is_in_chat = actor.entry in self._outbox.channels
-        return not (is_in_chat and is_long(question)) or (turn, step) in self._opened
+        if actor.entry not in self._outbox.channels or not is_long(question):
+            return True
+        told = self._told.get((turn, step))
+        return told is not None and chat is not None and _place(chat) in told.opened
 
     async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
         """Put a question into the chats where it belongs. The same one again does nothing."""
@@ -106,25 +116,47 @@ class QuestionMessages:
         told = self._told.get((turn, step))
         if told is None:
             return False
-        question = told.question
-        said = in_words(question, f"{told.text}\n\n{question.details}", ids=True)
         for asked in told.deliveries:
             if not asked.choices:
                 continue
-            if told.whole:
-                name, caption = f"{question.about or 'question'}.txt", "All of it; the question is above."
-                document = Delivery(f"{asked.id}:whole", asked.address, caption, media=told.whole, media_name=name)
-                await self._outbox.promise(replace(document, asks=True))
-            opened = Delivery(f"{asked.id}:details", asked.address, said, action="edit", of=asked.id)
-            choices = tuple(choice for choice in buttons(question) if choice.answer != DETAILS)
+            await self._send_whole(told, asked)
+            opened = Delivery(f"{asked.id}:details", asked.address, told.opened_text, action="edit", of=asked.id)
+            choices = tuple(choice for choice in buttons(told.question) if choice.answer != DETAILS)
             await self._outbox.promise(replace(opened, session=asked.session, choices=choices))
-        self._opened.add((turn, step))
+            told.opened.add(_place(asked.address))
         return True
+
+    async def show_all(self, turn: str, step: str, actor: Actor, chat: Address | None) -> Acceptance:
+        """Show the whole call to a person who said yes in a chat that does not show it; return the reply.
+
+        A chat without the question gets it only if it is the person's private one: in others people may read along.
+        """
+        told = self._told.get((turn, step))
+        if told is None:
+            return answered(STARTING, AnswerRefusal.INVALID)
+        if chat is not None and any(
+            asked.choices and _place(asked.address) == _place(chat) for asked in told.deliveries
+        ):
+            await self.show_details(turn, step)
+        elif chat is not None and ":".join(_place(chat)) == actor.key:
+            asked = Delivery(f"{turn}:{step}:for:{actor.key}", chat, told.opened_text, asks=True)
+            self._told[turn, step] = replace(told, deliveries=(*told.deliveries, asked))
+            await self._outbox.promise(asked)
+            await self._send_whole(told, asked)
+            told.opened.add(_place(chat))
+        else:
+            return answered(ELSEWHERE, AnswerRefusal.INVALID)
+        return answered(NOW_OPEN, AnswerRefusal.INVALID)
+
+    async def _send_whole(self, told: _Told, asked: Delivery) -> None:
+        if told.whole:
+            name, caption = f"{told.question.about or 'question'}.txt", "All of it; the question is above."
+            document = Delivery(f"{asked.id}:whole", asked.address, caption, media=told.whole, media_name=name)
+            await self._outbox.promise(replace(document, asks=True))
 
     async def show_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
         """Edit every message of a question to show its outcome."""
         told = self._told.pop((turn.id, step), None)
-        self._opened.discard((turn.id, step))
         # After a crash right behind the answer no one is asked again, but the messages are still there.
         deliveries = told.deliveries if told else self._messages(turn, step, question, text)
         yes = bool(by) and (answer in (ALLOW, ALWAYS) if question.kind == "approval" else bool(answer))
@@ -135,7 +167,6 @@ class QuestionMessages:
         """Close the messages of a turn's unanswered questions when the turn ends."""
         for key in [key for key in self._told if key[0] == turn]:
             told = self._told.pop(key)
-            self._opened.discard(key)
             await self._close(told.question, told.text, told.deliveries, OVER, yes=False)
 
     async def _close(
@@ -178,6 +209,10 @@ class QuestionMessages:
             Delivery(f"{name}:to:{key}", address, there, session=session, choices=choices, asks=True)
             for key, address in others
         ]
+
+
+def _place(address: Address) -> tuple[str, str]:
+    return address.channel, address.chat
 
 
 def private_chats(users: Users, outbox: Outbox) -> list[tuple[str, Address]]:

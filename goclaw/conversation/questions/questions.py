@@ -23,6 +23,7 @@ from goclaw.common.core.events import (
     DETAILS,
     Acceptance,
     Actor,
+    Address,
     AnswerRefusal,
     Question,
     QuestionAnswered,
@@ -33,7 +34,7 @@ from goclaw.common.core.supervise import background
 from goclaw.conversation.questions.prompt_files import ANSWERS, PromptFileQuestions
 from goclaw.conversation.questions.question_messages import (
     NO_QUESTION,
-    NOW_OPEN,
+    STARTING,
     QuestionMessages,
     answered,
     decision,
@@ -55,7 +56,6 @@ ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
 """Characters of question ids, without those mistaken for others when typed."""
 ID_LENGTH = 13
 """64 random bits; an answer requires the right to answer besides."""
-STARTING = "One moment: I have just started. Press it again, please."
 DECIDED = "Already decided:"
 """The beginning of the reply to a second answer."""
 _DONE = {ALLOW: "Allowed.", ALWAYS: "Always allowed from now on. /approvals lists it."}
@@ -209,10 +209,13 @@ class Questions:
         item = self._open.get(question_id) or self._decided.get(question_id, (None, ""))[0]
         return item.session if item else None
 
-    async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> Acceptance:
+    async def decide(
+        self, actor: Actor, question_id: str, text: str, *also: BoundStatement, chat: Address | None = None
+    ) -> Acceptance:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 
-        The reply is the same for a missing question and for another person's.
+        `chat`: where the answer comes from, if that is a chat. The reply is the same for a missing question and for
+        another person's.
         """
         item = self._answerable(actor, question_id)
         if isinstance(item, Acceptance):
@@ -222,9 +225,10 @@ class Questions:
         given = parse_choice(item.question, text)
         if isinstance(given, Acceptance):
             return given
-        if given in (ALLOW, ALWAYS) and not self._messages.has_shown_all(item.turn, item.step, item.question, actor):
-            opened = await self._messages.show_details(item.turn, item.step)
-            return answered(NOW_OPEN if opened else STARTING, AnswerRefusal.INVALID)
+        if given in (ALLOW, ALWAYS) and not self._messages.has_shown_all(
+            item.turn, item.step, item.question, actor, chat
+        ):
+            return await self._messages.show_all(item.turn, item.step, actor, chat)
         if not await self._answer(item, actor, given, *also):
             return self._decided_already(actor, question_id)
         if item.question.kind == "question":
@@ -237,13 +241,15 @@ class Questions:
                 return said
         return None
 
-    async def choose(self, actor: Actor, question_id: str, index: int) -> Acceptance:
+    async def choose(self, actor: Actor, question_id: str, index: int, chat: Address | None = None) -> Acceptance:
         """Answer with one of the question's options: what its button says, and nothing that a client made up."""
         item = self._open.get(question_id)
         if item is None:
             return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
         options = (*item.question.options, *([DETAILS] if item.question.kind == "approval" else []))
-        return await self.decide(actor, question_id, options[index]) if 0 <= index < len(options) else NO_QUESTION
+        if index not in range(len(options)):
+            return NO_QUESTION
+        return await self.decide(actor, question_id, options[index], chat=chat)
 
     async def decline(self, actor: Actor, question_id: str) -> Acceptance:
         """Answer that there will be no answer: no for an approval."""

@@ -22,6 +22,7 @@ from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
+    Address,
     AnswerRefusal,
     Beside,
     Choice,
@@ -83,9 +84,9 @@ class Owners(Protocol):
 
     async def accept(self, inbound: Inbound) -> Acceptance: ...
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance: ...
+    async def decide(self, actor: Actor, question: str, answer: str, *, chat: Address | None = None) -> Acceptance: ...
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance: ...
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance: ...
 
     async def decline(self, actor: Actor, question: str) -> Acceptance: ...
 
@@ -311,17 +312,17 @@ class Gateway:
             raise MemoryOff
         return await self.queries.answer(actor, query)
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+    async def decide(self, actor: Actor, question: str, answer: str, chat: Address | None = None) -> Acceptance:
         if question.startswith(AS):
             return await self._change_preset(actor, f"{actor.entry}:{question.removeprefix(AS)}", answer)
         pressed = await press_button(self.ports.schedules, actor, question, answer)
-        return pressed or await self._owners.decide(actor, question, answer)
+        return pressed or await self._owners.decide(actor, question, answer, chat=chat)
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
         if question.startswith(AS):
             return await self.decide(actor, question, [*GUESTS, ""][index if index in range(len(GUESTS)) else -1])
         pressed = await press_button(self.ports.schedules, actor, question, index)
-        return pressed or await self._owners.choose(actor, question, index)
+        return pressed or await self._owners.choose(actor, question, index, chat)
 
     async def _change_preset(self, actor: Actor, key: str, preset: str) -> Acceptance:
         """Give a person who was let in the preset on the button that an admin pressed."""

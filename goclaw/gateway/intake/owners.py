@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.events import Acceptance, Actor, Inbound, QuestionAsked
+from goclaw.common.core.events import Acceptance, Actor, Address, Inbound, QuestionAsked
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
 from goclaw.conversation.questions.question_messages import answered
@@ -55,6 +55,8 @@ class Press:
     index: int = 0
     is_coded: bool = False
     """Whether the reply is an `Acceptance`; a gateway of a former version asks for its text."""
+    chat: Address | None = None
+    """The chat that the answer comes from; None: a client's, or unknown to a gateway of a former version."""
 
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
@@ -141,11 +143,11 @@ class SessionOwners:
         is_full = met["open"] > ports.environment.config.limits.queued_messages
         return bool(met["asked"]) or is_full or mode == "interrupt"
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
-        return await self._press(Press(actor, question, "decide", answer))
+    async def decide(self, actor: Actor, question: str, answer: str, *, chat: Address | None = None) -> Acceptance:
+        return await self._press(Press(actor, question, "decide", answer, chat=chat))
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
-        return await self._press(Press(actor, question, "choose", index=index))
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
+        return await self._press(Press(actor, question, "choose", index=index, chat=chat))
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         return await self._press(Press(actor, question, "decline"))
@@ -200,13 +202,14 @@ class SessionOwners:
         return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
 
     async def _apply_press(self, press: Press) -> Acceptance:
+        questions = self.gateway.ports.questions
         match press.how:
             case "decide":
-                return await self.gateway.ports.questions.decide(press.actor, press.question, press.answer)
+                return await questions.decide(press.actor, press.question, press.answer, chat=press.chat)
             case "choose":
-                return await self.gateway.ports.questions.choose(press.actor, press.question, press.index)
+                return await questions.choose(press.actor, press.question, press.index, press.chat)
             case "decline":
-                return await self.gateway.ports.questions.decline(press.actor, press.question)
+                return await questions.decline(press.actor, press.question)
 
     async def _accept_for(self, session: str, body: str) -> str:
         return _ACCEPTANCE.to_json(await self.gateway.accept_here(_INBOUND.from_json(body)))

@@ -180,9 +180,7 @@ async def test_a_yes_to_a_text_that_was_shown_in_parts_shows_all_of_it_first(tmp
         assert list(data_of(asked)) == ["Deny", "Details"] and "too long to show here" in asked.text
         name = data_of(asked)["Deny"].split(":")[1]
         await telegram.world.say(f"/approve {name}")
-        await telegram.wait_for(
-            lambda: any("Read it, then press it again." in s.text for s in telegram.sent(5)) or None
-        )
+        await telegram.wait_for(lambda: any("Read it, then answer again." in s.text for s in telegram.sent(5)) or None)
         opened = await telegram.wait_for(
             lambda: next((s for s in telegram.sent(5) if "Allow once" in data_of(s)), None)
         )
@@ -200,5 +198,5 @@ async def test_a_forged_press_of_allow_before_details_is_refused(tmp_path: Path)
         asked = await question(telegram)
         forged = data_of(asked)["Deny"].rpartition(":")[0] + ":0"
         await telegram.world.press(5, asked.message_id, forged, user=5)
-        assert await toasts(telegram, 1) == ["This is all of it. Read it, then press it again."]
+        assert await toasts(telegram, 1) == ["This is all of it. Read it, then answer again."]
         assert telegram.sent(9) == []

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.channels.telegram.updates import UNREADABLE, CallbackQuery, Me, Terms, press_of, query_of
 from goclaw.common.auth.users import User
-from goclaw.common.core.events import Acceptance, Actor, QuestionAsked
+from goclaw.common.core.events import Acceptance, Actor, Address, QuestionAsked
 from goclaw.common.core.messages import ToolCall
 from goclaw.conversation.questions.question_messages import NO_QUESTION, answered
 from goclaw.tools.builtin.ask_user import ask_user
@@ -82,7 +82,7 @@ async def test_other_data_is_answered_with_nothing(data: str) -> None:
 async def test_a_press_is_not_acknowledged_before_its_answer_is_durable() -> None:
     async with open_stage(running=False) as stage:
 
-        async def full(actor: Actor, question: str, index: int) -> Acceptance:
+        async def full(actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
             raise OSError("disk full")
 
         stage.gateway.choose = full  # type: ignore[method-assign]  # this one gateway fails
@@ -104,7 +104,7 @@ async def test_a_press_that_telegram_does_not_let_us_answer_is_no_trouble() -> N
 async def test_a_long_answer_is_cut_to_what_telegram_shows() -> None:
     async with open_stage() as stage:
 
-        async def wordy(actor: Actor, question: str, index: int) -> Acceptance:
+        async def wordy(actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
             return answered("x" * 500)
 
         stage.gateway.choose = wordy  # type: ignore[method-assign]  # this one talks a lot

@@ -171,14 +171,14 @@ class FakeGateway:
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return self.numbers
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+    async def decide(self, actor: Actor, question: str, answer: str, chat: Address | None = None) -> Acceptance:
         self.decided.append((question, answer))
         if all(open_one.id != question for open_one in self.questions):
             return NO_QUESTION
         self.close(question, answer, actor.key)
         return answered("Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you.")
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
         return NO_QUESTION
 
     def restart(self) -> None:

@@ -20,6 +20,8 @@ OTHERS = "telegram:123456"
 WORDS = [f"word{number}" for number in range(2_000)]
 COUNTED = " ".join(WORDS[:120])
 EFFECT = "echo done >> effects.log"
+LINES = "\n".join(f"echo {number}" for number in range(200))
+"""A command that is higher than a screen."""
 TODOS = [{"content": "Look at the logs", "status": "completed"}, {"content": "Pack them", "status": "in_progress"}]
 BREAKS: list[Json] = [
     {"when": "Count", "text": COUNTED, "seconds": 1.5},
@@ -31,6 +33,7 @@ ANSWERS: list[Json] = [
     {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000, "seconds": 1},
     {"when": "Think", "thinking": "It wants me to think.", "text": "**Thought** about it."},
     {"when": "Act", "calls": [{"id": "c1", "name": "exec", "input": {"command": EFFECT}}]},
+    {"when": "Run lines", "calls": [{"id": "c5", "name": "exec", "input": {"command": LINES}}]},
     {"when": "Ask", "calls": [{"id": "c2", "name": "ask_user", "input": {"questions": [{"question": "Which colour?",
      "options": ["Red", "Blue"]}]}}]},
     {"when": "Change", "calls": [{"id": "c3", "name": "edit", "input": {"path": "notes.md", "old_string": "milk",

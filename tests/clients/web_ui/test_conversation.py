@@ -86,6 +86,27 @@ def test_an_approval_is_answered_once_and_closes_on_all_devices(
         assert (daemon.workspace / "effects.log").read_text() == "done\n"
 
 
+@pytest.mark.promise("P-web-approval")
+def test_a_call_that_is_higher_than_the_screen_is_allowed_when_its_beginning_was_seen_too(
+    browser: Browser, daemon: WebDaemon, token: str
+) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.say("Run lines")
+        card = here.page.locator("question-card").last
+        expect(here.button("Deny")).to_be_enabled()
+        expect(here.button("Allow")).to_be_disabled()
+        hint = card.get_by_text("Scroll up: to allow this, read it from its beginning.")
+        expect(hint).to_be_visible()
+        card.locator("h3").scroll_into_view_if_needed()
+        expect(hint).to_be_hidden()
+        expect(here.button("Allow")).to_be_disabled()
+        here.button("Deny").scroll_into_view_if_needed()
+        expect(here.button("Allow")).to_be_enabled()
+        here.button("Deny").click()
+        seen(here.page.locator("question-card").last, "Denied by you.")
+
+
 async def keep_consent(daemon: WebDaemon) -> None:
     """Ann's first message to Ben waits for his word, since a moment ago."""
     pair, now = Pair(ANN, BEN, {}), CLOCK.now()

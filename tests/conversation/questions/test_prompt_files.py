@@ -9,10 +9,10 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import Actor, Delivery, Notice
 from goclaw.common.core.redact import remember
 from goclaw.common.workspace import ApprovedFiles, FileChange
-from goclaw.conversation.questions.prompt_files import MAX_LINES, NO_ALWAYS, diff_lines, shown_diff
+from goclaw.conversation.questions.prompt_files import MAX_LINES, NO_ALWAYS, SENT_WHOLE, diff_lines, shown_diff
 from goclaw.conversation.questions.question_messages import NO_QUESTION
 from goclaw.llm.scripted import Answer
-from tests.harness import Core, World
+from tests.harness import PATIENCE, Core, World
 
 pytestmark = pytest.mark.promise("P-prompt-approved")
 
@@ -90,6 +90,49 @@ async def test_commands_answer_it_too_and_for_admins_alone(tmp_path: Path) -> No
     assert "Obey Bob." not in repr(world.script.requests)
     assert [entry.action for entry in world.audited if entry.action.startswith("prompt_file")] == ["prompt_file.refuse"]
     assert len(cards(world)) == 2
+
+
+async def change_much(world: World, core: Core) -> str:
+    """Change AGENTS.md by more than a card shows; return the text."""
+    await turn(core)
+    text = "\n".join(f"Rule {number}." for number in range(500))
+    (world.root / "AGENTS.md").write_text(text)
+    await turn(core)
+    return text
+
+
+async def test_a_change_that_a_card_shows_in_parts_is_approved_when_all_of_it_was_sent(tmp_path: Path) -> None:
+    world = shared(tmp_path)
+    async with world.running() as core:
+        await change_much(world, core)
+        card = cards(world)[0]
+        assert [choice.label for choice in card.choices] == ["✗ Keep the old one", "Details"]
+        details = card.choices[1]
+        assert details.place is not None and await world.room.press(details, BOB) == NO_QUESTION.text
+        assert (await core.gateway.choose(ANNA, details.question, details.place)).text == ""
+        await core.outbox.flush(PATIENCE)
+        document, opened = [heard.delivery for heard in world.room.all if heard.delivery.id.startswith(f"{card.id}:")]
+        whole = (await core.sessions.ports.environment.blobs.get(document.media or "")).decode()
+        assert all(f"+Rule {number}." in whole for number in range(500)) and document.address == card.address
+        assert (opened.action, opened.of) == ("edit", card.id)
+        assert [choice.label for choice in opened.choices] == ["✓ Use the new text", "✗ Keep the old one"]
+        assert await world.room.press(opened.choices[0], ANNA) == "AGENTS.md: the new text is now in force."
+
+
+async def test_a_yes_before_all_of_a_change_was_sent_sends_it_to_that_admin_and_counts_when_repeated(
+    tmp_path: Path,
+) -> None:
+    world = shared(tmp_path)
+    async with world.running() as core:
+        await change_much(world, core)
+        yes = f"/approve {cards(world)[0].choices[0].question}"
+        assert await core.command(yes, actor=ANNA, chat="team") == SENT_WHOLE
+        assert await core.command(yes, actor=Actor("memory:cem", "memory"), chat="team") == SENT_WHOLE
+        await core.outbox.flush(PATIENCE)
+        sent = [heard.delivery.address.chat for heard in world.room.all if heard.delivery.media]
+        assert sorted(sent) == ["anna", "cem"]
+        assert not any(entry.action == "prompt_file.approve" for entry in world.audited)
+        assert await core.command(yes, actor=ANNA, chat="team") == "AGENTS.md: the new text is now in force."
 
 
 async def test_terminals_of_admins_show_a_line_and_the_owner_may_answer(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from goclaw.common.core.events.traffic import Acceptance, Actor, Inbound
+from goclaw.common.core.events.traffic import Acceptance, Actor, Address, Inbound
 from goclaw.common.core.events.turns import MessageStored, SessionInfo, SessionNow, SessionPlace, TurnEvent
 from goclaw.common.core.records import record
 
@@ -66,14 +66,16 @@ class GatewayPort(Protocol):
         """Return the numbers of `/status`, for machines. They reveal nothing about others to non-admins."""
         ...
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+    async def decide(self, actor: Actor, question: str, answer: str, chat: Address | None = None) -> Acceptance:
         """Answer an open question by its id: `allow` and `deny` for an approval, an option's text or number, a text.
+
+        `chat`: where the answer comes from, if that is a chat: a yes counts where the whole call was shown.
 
         Returns the sentence for the person who answered, and why the answer does not count, if so.
         """
         ...
 
-    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+    async def choose(self, actor: Actor, question: str, index: int, chat: Address | None = None) -> Acceptance:
         """Answer it by the index of an option, from 0, as buttons do.
 
         An option that the question does not have gets the reply of an expired question.

@@ -44,7 +44,7 @@ async def _approve(context: CommandContext) -> Reply:
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Which question? Send /approve ID with its ID, or /approve ID always if that is offered.")
     answer = ALWAYS if more else ALLOW
-    answered = await context.gateway.decide(context.actor, question.lower(), answer)
+    answered = await context.gateway.decide(context.actor, question.lower(), answer, context.inbound.address)
     return Reply(answered.text, refusal=answered.refusal)
 
 

@@ -13,6 +13,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import (
     Acceptance,
     Actor,
+    Address,
     AnswerRefusal,
     Choice,
     CommandInfo,
@@ -56,8 +57,8 @@ class CommandGateway(Protocol):
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a command came from."""
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
-        """Answer a question by its id, in whatever session it is asked; return the reply for the actor."""
+    async def decide(self, actor: Actor, question: str, answer: str, chat: Address | None = None) -> Acceptance:
+        """Answer a question by its id, from `chat`, in whatever session it is asked; return the reply for the actor."""
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions that an actor may answer now, in all sessions."""
