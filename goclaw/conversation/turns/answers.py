@@ -296,8 +296,9 @@ def is_among_others(inbound: Inbound, access: Access) -> bool:
     chat = root_session(inbound.session) if address.channel == LOCAL else f"{address.channel}:{address.chat}"
     if address.reply_to is not None or access.is_group(chat) or access.is_group(inbound.session):
         return True
-    actor = inbound.actor
-    return inbound.unattended is not None and chat not in (actor.key, access.session_for(actor, actor.key))
+    if inbound.unattended is None or inbound.unattended.awaited:
+        return False  # whoever asked gets it: the person in this chat, or a program with their token
+    return chat not in (inbound.actor.key, access.session_for(inbound.actor, inbound.actor.key))
 
 
 def is_apart(inbound: Inbound) -> bool:

@@ -176,7 +176,7 @@ GROUP, OWN_CHAT, OTHER_CHAT = (
     Address("memory", "ann"),
     Address("memory", "bob"),
 )
-WEBHOOK = Unattended(0, "webhook mail")
+WEBHOOK, PROGRAM = Unattended(0, "webhook mail"), Unattended(0, "a program", awaited=True)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,7 @@ WEBHOOK = Unattended(0, "webhook mail")
         (OWN_CHAT, WEBHOOK, BY_OTHERS, True),
         (Address(LOCAL, ""), WEBHOOK, BY_OTHERS, True),
         (OWN_CHAT, None, BY_OTHERS, True),
+        (Address(LOCAL, ""), PROGRAM, BY_OTHERS, True),
     ],
 )
 async def test_after_words_of_others_no_file_goes_where_others_read(
@@ -196,10 +197,11 @@ async def test_after_words_of_others_no_file_goes_where_others_read(
 ) -> None:
     world = world_of(tmp_path, users=[User(ANN.key)])
     async with world.running() as core:
-        inbound = Inbound("t1", ANN, ANN.key, "go", address, 0.0, foreign=foreign, unattended=unattended)
+        session = "program:work" if unattended is PROGRAM else ANN.key
+        inbound = Inbound("t1", ANN, session, "go", address, 0.0, foreign=foreign, unattended=unattended)
         await core.engine.submit(inbound)
         await core.settled()
-        assert await named(core, ANN.key) == (["sales.csv"] if given else [])
+        assert await named(core, session) == (["sales.csv"] if given else [])
     assert bool(files(world)) is (given and address.channel != LOCAL)
 
 
@@ -219,7 +221,9 @@ async def test_private_notes_of_others_never_go_along_and_ones_own_to_no_group(
         assert await named(core) == [notes[name] for name in given]
 
 
-async def test_a_disk_that_fails_for_a_moment_delays_the_answer_and_loses_no_file(tmp_path: Path) -> None:
+async def test_a_disk_that_fails_for_a_moment_delays_the_answer_and_loses_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = world_of(tmp_path)
     async with world.running() as core:
         blobs = core.sessions.ports.environment.blobs
@@ -231,7 +235,7 @@ async def test_a_disk_that_fails_for_a_moment_delays_the_answer_and_loses_no_fil
                 raise failures.pop()
             return await put(data, mime)
 
-        blobs.put = put_later  # type: ignore[method-assign] -- a disk of which every other write succeeds
+        monkeypatch.setattr(blobs, "put", put_later)
         await core.say("go", message_id="1")
         await core.settled_in(world.clock)
         assert await named(core) == ["sales.csv"] and not failures
