@@ -269,7 +269,9 @@ async def test_a_file_of_the_workspace_is_sent(way: Way) -> None:
         assert list(way.files()) == [("report.csv", b"a,b\n1,2\n")]
         assert "As you wished" in [line.strip() for line in way.shown()]
         if not way.has_chat:
-            assert "  ▸ report.csv · 8 B" in way.shown() and "    goclaw open report.csv" in way.shown()
+            assert (
+                "  ▸ report.csv · 8 B" in way.shown() and f"    goclaw open --user {way.key} report.csv" in way.shown()
+            )
 
 
 @pytest.mark.promise("P-files-given")

@@ -127,7 +127,7 @@ class Terminal(App[Farewell]):
         clock = clock or RealClock()
         questions = QuestionCards(self._link.person, clock)
         self._view = ConversationView(questions)
-        self._conversation = Conversation(self._view, questions, clock)
+        self._conversation = Conversation(self._view, questions, clock, lambda: self._link.person)
         self._todos = TodoPanel()
         self._completion = Completion(lambda begun: self._link.ask(AskFiles(begun)))
         self._prompt = Prompt(self._recall, self._completion)

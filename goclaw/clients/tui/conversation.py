@@ -1,6 +1,6 @@
 """The conversation: rows of the transcript, streamed text, questions, and waiting messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from goclaw.clients.tui.text import FORGOTTEN, artifact_lines
@@ -85,12 +85,13 @@ PAGE_KEY = "Ctrl+P does the same."
 class Conversation:
     """Everything that was said, oldest first."""
 
-    def __init__(self, view: EntryView, questions: QuestionCards, clock: Clock) -> None:
+    def __init__(self, view: EntryView, questions: QuestionCards, clock: Clock, person: Callable[[], str]) -> None:
+        """`person`: returns the actor key of the person at this terminal."""
         self.view = view
         self.questions = questions
         self._rows: dict[Entry, int] = {}
         """Which row an entry shows."""
-        self._cards = Cards(clock)
+        self._cards = Cards(clock, person)
         self._stream = Stream(self._add, view.remove_entries, clock)
         self._waiting: dict[str, Said] = {}
         """Own messages that are no row yet, by turn, in order."""
@@ -257,7 +258,7 @@ class Conversation:
                 if answer := await self._stream.become(row.message.text, age):
                     self._index(row, [answer])
                     calls = self._cards.add_calls(row.turn, row.message.calls, row.at)
-                    return self._index(row, [*_files_of(row.message), *calls])
+                    return self._index(row, [*_files_of(row.message, self._cards.person()), *calls])
             case ToolResult():
                 pass
         return self._index(row, entries_of(row, self._cards))
@@ -335,13 +336,14 @@ def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
             answer: list[Entry] = [AnswerEntry(row.message.text)] if row.message.text.strip() else []
-            return [*answer, *_files_of(row.message), *cards.add_calls(row.turn, row.message.calls, row.at)]
+            files = _files_of(row.message, cards.person())
+            return [*answer, *files, *cards.add_calls(row.turn, row.message.calls, row.at)]
         case ToolResult():
             cards.add_result(row.turn, row.message, row.at)
             return []
 
 
-def _files_of(answer: AssistantMessage) -> list[Entry]:
+def _files_of(answer: AssistantMessage, person: str) -> list[Entry]:
     """Return the lines about the files that an answer names."""
-    lines = [line for each in answer.artifacts for line in artifact_lines(each)]
+    lines = [line for each in answer.artifacts for line in artifact_lines(each, person)]
     return [Note("\n".join(lines))] if lines else []

@@ -87,7 +87,7 @@ class PlainView:
 
     def _print_files(self, artifacts: Iterable[Artifact]) -> None:
         """Print what an answer or a call has for people."""
-        for line in (line for each in artifacts for line in artifact_lines(each)):
+        for line in (line for each in artifacts for line in artifact_lines(each, self._me)):
             self.line(f"  {line}")
 
     def print_backlog(self, rows: list[MessageStored], me: str) -> None:
@@ -194,7 +194,7 @@ class PlainView:
             shown = [f"  {one_line(finished.hint, INPUT_SHOWN)}"]
         elif len(lines) > RESULT_LINES:
             shown.append(f"  … {len(lines) - RESULT_LINES} more lines")
-        shown += [f"  {line}" for each in finished.artifacts for line in artifact_lines(each)]
+        shown += [f"  {line}" for each in finished.artifacts for line in artifact_lines(each, self._me)]
         self.line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
         self._streamed = False
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from goclaw.common.auth.users import login_name
 from goclaw.common.core.events import ALLOW, ALWAYS, Question, QuestionAnswered
 from goclaw.common.core.messages import SAID, Artifact
 from goclaw.common.core.records import record
@@ -84,12 +85,16 @@ def data_size(size: int) -> str:
     return f"{size / 1_000:.1f} kB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
 
 
-def artifact_lines(artifact: Artifact) -> list[str]:
-    """Format what a call or an answer has for people: a message's text, or a file with its size and how to open it."""
+def artifact_lines(artifact: Artifact, person: str = "") -> list[str]:
+    """Format what a call or an answer has for people: a message's text, or a file with its size and how to open it.
+
+    `person`: the key of the actor in whose workspace it is; empty: the login's.
+    """
     if artifact.kind == SAID:
         return artifact.text.splitlines()
     lines = [f"▸ {one_line(artifact.name, 200)} · {data_size(artifact.size)}"]
-    return [*lines, f"  goclaw open {shlex.quote(artifact.name)}"] if artifact.is_file else lines
+    whose = f"--user {shlex.quote(person)} " if person not in ("", f"tui:{login_name()}") else ""
+    return [*lines, f"  goclaw open {whose}{shlex.quote(artifact.name)}"] if artifact.is_file else lines
 
 
 def count(number: int) -> str:

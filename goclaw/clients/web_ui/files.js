@@ -19,8 +19,9 @@ export async function show(place, { rest }) {
     const folder = await api(`/files?path=${encode(path)}`);
     button.hidden = !folder.writable;
     list.replaceChildren(...folder.entries.map((entry) => line(entry, folder.writable)));
-    const words = folder.entries.length ? plural(folder.entries.length, "entry", "entries") : "This folder is empty.";
-    status.textContent = folder.complete ? words : `The first ${words}: ask the agent for the others.`;
+    const count = plural(folder.entries.length, "entry", "entries");
+    const words = folder.entries.length ? count : "This folder is empty.";
+    status.textContent = folder.complete ? words : `${count} shown: ask the agent for the others.`;
   }
 
   function line({ name, path: at, size }, writable) {

@@ -301,7 +301,10 @@ class MediaSettings(Section):
     """Files attached to messages."""
 
     max_megabytes: int = Field(
-        2_000, ge=0, description="Maximum megabytes kept; beyond that the oldest pictures go that no model is shown."
+        2_000,
+        ge=0,
+        description="Maximum megabytes kept; beyond that the oldest pictures go that no model is shown, and the oldest "
+        "copies of files that answers name.",
     )
     text_characters: int = Field(
         20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."

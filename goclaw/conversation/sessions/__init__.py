@@ -27,7 +27,7 @@ person's own and the shared ones, in a group only the shared ones.
 Forgetting (`forgetting`) is the only way to delete rows of a transcript. It takes the session's lane first,
 so that no turn writes meanwhile. Deletions outside the database are owed in the same transaction: files, and the
 memory index, which compares where conversations begin. `MediaSweep` removes files that no message refers to, and the
-oldest pictures beyond a bound.
+oldest pictures and copies of named files beyond a bound.
 
 Modes (`modes`). A call's approval rule depends on its row in the table of `auth.access`, the session's mode
 (evaluated at every use) and `policy`; it is evaluated before the call and again right before it runs. A context

@@ -210,12 +210,12 @@ class MediaSweep:
         if not old:
             return 0
         needed = await self.needed.keys()
-        stray = old - needed - await self.needed.pictures()
+        stray = old - needed - await self.needed.referred()
         removed = len(stray) - len(await self.blobs.remove_media(stray, until))
         if removed:
             log.info("removed %d pictures and files that no message refers to", removed)
         surplus = await self.blobs.list_surplus(self.max_bytes, needed) & old
         fewer = len(surplus) - len(await self.blobs.remove_media(surplus, until))
         if fewer:
-            log.info("removed the %d oldest pictures (media.max_megabytes)", fewer)
+            log.info("removed the %d oldest pictures and copies of files (media.max_megabytes)", fewer)
         return removed + fewer

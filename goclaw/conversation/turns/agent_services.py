@@ -37,7 +37,7 @@ from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
-from goclaw.conversation.turns.answers import is_apart, is_for_another
+from goclaw.conversation.turns.answers import is_among_others, is_apart, is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.named_files import NamedFiles
 from goclaw.conversation.turns.shown_links import ShownLinks
@@ -278,11 +278,20 @@ class AgentServices(TurnServices):
         return bool(seen.foreign) and not is_literal(address, seen)
 
     async def find_files(self, answer: str) -> tuple[Artifact, ...]:
-        """Return the files that an answer names; none where another person or a program inside gets it."""
-        inbound = self.agent_run.turn.inbound
+        """Return the files that an answer names; none where another person or a program inside gets it.
+
+        After words of others, none where others read the answer: those words may have had a file named.
+
+        Raises:
+            StateError: a file cannot be copied now.
+        """
+        inbound, ports = self.agent_run.turn.inbound, self._context.ports
         if not self.is_main or self.agent_run.root.caller or is_for_another(inbound):
             return ()
-        return await NamedFiles(self._context.ports, self.scope).find(answer)
+        has_others = is_among_others(inbound, ports.approvals.access)
+        if has_others and self.window().foreign:
+            return ()
+        return await NamedFiles(ports, self.scope, "" if has_others else inbound.actor.key).find(answer)
 
     async def read_written(
         self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool

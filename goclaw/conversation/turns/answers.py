@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from goclaw.channels.base import Channel
+from goclaw.common.auth.access import Access
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
 from goclaw.common.core.messages import AssistantMessage, ToolCall
@@ -287,6 +288,17 @@ def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool
 def is_for_another(inbound: Inbound) -> bool:
     """Whether the result of a turn goes to another person than the one for whom it is done."""
     return inbound.unattended is not None and inbound.unattended.signed
+
+
+def is_among_others(inbound: Inbound, access: Access) -> bool:
+    """Whether others read the answer: it goes to a group, or, unasked, to a chat or session not the person's own."""
+    address = inbound.address
+    chat = root_session(inbound.session) if address.channel == LOCAL else f"{address.channel}:{address.chat}"
+    if address.reply_to is not None or access.is_group(chat) or access.is_group(inbound.session):
+        return True
+    if inbound.unattended is None or inbound.unattended.awaited:
+        return False  # whoever asked gets it: the person in this chat, or a program with their token
+    return chat not in (inbound.actor.key, access.session_for(inbound.actor, inbound.actor.key))
 
 
 def is_apart(inbound: Inbound) -> bool:

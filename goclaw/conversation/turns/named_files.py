@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.core.messages import NAMED, Artifact
 from goclaw.common.core.records import record
+from goclaw.common.workspace import FileStamp, Workspace
 from goclaw.conversation.turns.turn_context import SessionPorts
 from goclaw.errors import HookFailed, StateError, ToolError
 from goclaw.tools.approval.policy import decide
@@ -19,8 +20,8 @@ from goclaw.tools.hooks.base import HookEvent
 from goclaw.tools.toolkit.attached_files import store_file
 from goclaw.tools.toolkit.scope import CallScope
 
-MAX_FILES = 5
-"""Files of one answer: more would flood a chat."""
+MAX_FILES, MAX_LOOKED_AT = 5, 10
+"""Files of one answer (more would flood a chat), and those that are looked at for it."""
 MAX_PATH = 500
 MAX_TEXT, MAX_LINKS = 200_000, 200
 """Characters of an answer that are searched, and links that are looked at: the search runs in the event loop."""
@@ -43,31 +44,55 @@ class NamedFiles:
 
     ports: SessionPorts
     scope: CallScope
+    viewer: str
+    """The person whose private notes may be among them; empty: no person's."""
 
     async def find(self, text: str) -> tuple[Artifact, ...]:
-        """Return the files that a text names, in its order, as they are now; at most `MAX_FILES`."""
-        found: dict[str, Artifact] = {}
-        for path in dict.fromkeys(paths_in(text[:MAX_TEXT])):
-            if len(found) == MAX_FILES:
+        """Return the files that a text names, in its order, as they are now; at most `MAX_FILES`.
+
+        Raises:
+            StateError: a file cannot be copied now.
+        """
+        paths = tuple(dict.fromkeys(paths_in(text[:MAX_TEXT])))
+        workspace = await self._workspace() if paths else None
+        if workspace is None:
+            return ()
+        found, seen = dict[str, Artifact](), set[FileStamp]()
+        for path in paths:
+            if len(found) == MAX_FILES or len(seen) == MAX_LOOKED_AT:
                 break
-            if artifact := await self._file(path):
-                found.setdefault(artifact.blob, artifact)
+            artifact = await self._file(workspace, path, seen)
+            if artifact and artifact.blob not in found:
+                found[artifact.blob] = artifact
+                self._record(artifact)
         return tuple(found.values())
 
-    async def _file(self, path: str) -> Artifact | None:
-        environment, scope = self.ports.environment, self.scope
+    async def _workspace(self) -> Workspace | None:
+        """Return the workspace of the turn, also for an owner without the private notes of others."""
         try:
-            workspace = await environment.workspace(scope.actor, scope.session)
-            if (await workspace.stat(path)).is_folder or not await self._may_read(path):
-                return None
-            artifact = await store_file(workspace, environment.blobs, path, NAMED)
+            workspace = await self.ports.environment.workspace(self.scope.actor, self.scope.session)
         except (ToolError, StateError):
+            return None  # there is none, and the answer itself is there
+        return workspace.seen_by(self.viewer)
+
+    async def _file(self, workspace: Workspace, path: str, seen: set[FileStamp]) -> Artifact | None:
+        """Return a copy of a file that may go along; `seen`: the versions of files looked at, which gets its own."""
+        try:
+            found = await workspace.stat(path)
+            if found.is_folder or found.version in seen:
+                return None
+            seen.add(found.version)
+            if not await self._may_read(path):
+                return None
+            return await store_file(workspace, self.ports.environment.blobs, path, NAMED)
+        except ToolError:
             return None  # many links name no file, and the answer itself is there
-        given = AuditEntry(
-            "file.give", artifact.name, scope.actor, scope.session, rule=RULE, result="ok", turn=scope.turn
+
+    def _record(self, given: Artifact) -> None:
+        scope = self.scope
+        self.ports.environment.audit(
+            AuditEntry("file.give", given.name, scope.actor, scope.session, rule=RULE, result="ok", turn=scope.turn)
         )
-        environment.audit(given)
-        return artifact
 
     async def _may_read(self, path: str) -> bool:
         """Whether the `read` tool could read a file in this turn unchanged, and without a question."""
@@ -81,6 +106,9 @@ class NamedFiles:
             not access.select(scope.selections, spec)
             or decide(access, scope.actor, spec, spec.risk, chosen=chosen) != "run"
         ):
+            return False
+        # After the tool a hook may keep what was read from the model, and no model reads a file that is given.
+        if hooks.has_any(HookEvent("post_tool", scope.session, scope.actor, READ, spec.tags)):
             return False
         if "pre_tool" not in hooks.points:
             return True

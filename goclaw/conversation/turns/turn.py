@@ -353,6 +353,9 @@ class TurnRun:
         try:
             done = await self._ask(number, step)
             message = await self._services.hooks.apply_to_answer(self._turn.inbound, done.message)
+            whole, files = self.spoken.begun + message.text, tuple[Artifact, ...]()
+            if LINK in whole and is_last(done):
+                files = await self._services.find_files(whole)
         except BaseException:
             self._services.release_reservation(step)
             raise
@@ -361,9 +364,6 @@ class TurnRun:
         calls = tuple(meant(call, actor) for call in message.calls)
         interim = self._services.interim if message.is_interim else None
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)
-        whole, files = self.spoken.begun + message.text, tuple[Artifact, ...]()
-        if LINK in whole and is_last(done):
-            files = await self._services.find_files(whole)
         return replace(done, message=replace(message, calls=calls, deferred=deferred, artifacts=files))
 
     async def _ask(self, number: int, step: str) -> Finished:

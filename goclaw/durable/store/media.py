@@ -1,8 +1,9 @@
 """Pictures and files that are still needed: those in a context, on their way to a chat, or kept by tools.
 
 A picture stays as long as its message, an artifact as long as its row. Where they take more than
-`media.max_megabytes`, the oldest pictures go that no context shows; the words that came with them stay, as all words
-do. (When conversations are forgotten, a file stays while any row of another one refers to it: see `forgetting`.)
+`media.max_megabytes`, the oldest go of the pictures that no context shows and of the copies of files that answers name;
+the words that came with them stay, as all words do. (When conversations are forgotten, a file stays while any row of
+another one refers to it: see `forgetting`.)
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 import orjson
 from sqlalchemy import and_, func, select
 
+from goclaw.common.core.messages import NAMED
 from goclaw.durable.store.database import Database, Statement
 from goclaw.durable.store.dialect import contains
 from goclaw.durable.store.schema import compactions, deliveries, inbox, messages, sessions, steps
@@ -62,9 +64,9 @@ class NeededMedia:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def pictures(self) -> frozenset[str]:
-        """Return keys of the pictures of all messages, which a model may not be shown any more."""
-        found = await self._database.read(PICTURES())
+    async def referred(self) -> frozenset[str]:
+        """Return keys of all pictures and artifacts of messages, also of those that may go when there are too many."""
+        found = [*await self._database.read(PICTURES()), *await self._database.read(ARTIFACTS())]
         return await asyncio.to_thread(blobs_of, [row[0] for row in found])
 
     async def keys(self) -> frozenset[str]:
@@ -73,8 +75,8 @@ class NeededMedia:
         kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(ON_THEIR_WAY())
         attached = await self._database.read(ATTACHED())
-        known = blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
-        return known | uploads_of(row[0] for row in attached)
+        known = blobs_of(row[0] for row in shown) | kept_artifacts(row[0] for row in kept)
+        return known | media_of(row[0] for row in sent) | uploads_of(row[0] for row in attached)
 
     async def oldest_unprocessed(self) -> float | None:
         """Return the time of the oldest message with files possibly being fetched: no row refers to them yet."""
@@ -90,6 +92,11 @@ def media_of(bodies: Iterable[str]) -> frozenset[str]:
 def uploads_of(bodies: Iterable[str]) -> frozenset[str]:
     """Return keys of the files that came with messages, from their bodies."""
     return frozenset(key for body in bodies for key in _UPLOAD.findall(body))
+
+
+def kept_artifacts(columns: Iterable[str]) -> frozenset[str]:
+    """Return keys of the artifacts that stay as long as their rows, from their columns `artifacts`."""
+    return frozenset(blob for column in columns for blob, _, kind, *_ in orjson.loads(column) if kind != NAMED)
 
 
 def blobs_of(columns: Iterable[str]) -> frozenset[str]:

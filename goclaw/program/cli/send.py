@@ -87,7 +87,7 @@ async def send_and_wait(
         StateError: no daemon answers, the session is not open to the person, or the daemon does not come back.
     """
     link = Link(remote or config.socket_path, session, limit=1)
-    report = _Reporter(session, as_json=as_json)
+    report = _Reporter(session, link.person, as_json=as_json)
     sending = _Sending(link, text, report)
     async with nullcontext() if remote else _any_daemon(config, packaged):
         running = asyncio.create_task(link.run(sending), name="waiting for the answer")
@@ -106,8 +106,9 @@ async def send_and_wait(
 class _Reporter:
     """Prints the progress of a turn for `goclaw send`."""
 
-    def __init__(self, session: str, *, as_json: bool) -> None:
+    def __init__(self, session: str, person: str, *, as_json: bool) -> None:
         self._session = session
+        self._person = person
         self.as_json = as_json
         self._begun = ""
         """Text of an answer that was cut and is being continued."""
@@ -151,7 +152,7 @@ class _Reporter:
                 print(printable(each.text), flush=True)
                 self._has_said = True
             elif each.is_file:
-                for line in artifact_lines(each):
+                for line in artifact_lines(each, self._person):
                     print_message(line)
 
     def report_wait(self, event: QuestionAsked) -> None:

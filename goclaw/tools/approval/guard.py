@@ -51,6 +51,8 @@ class Route(Enum):
     """Arguments reach somebody outside."""
     LASTING = auto()
     """Its effect stays, or acts when nobody looks: foreign text alone makes it ask."""
+    FILE = auto()
+    """A file reaches others. It need not have been read, and is private itself: the same."""
     OTHERS = auto()
     """Conversations of others are read: the same."""
 
@@ -128,7 +130,7 @@ def judge(sink: Sink, seen: WindowContent, prompt: Iterable[str] = ()) -> Findin
     match sink.route:
         case Route.OTHERS if all(part.private and not part.server for part in seen.foreign):
             return None  # files and conversations of the people here: what leaves afterwards asks all the same
-        case Route.LASTING | Route.OTHERS:
+        case Route.LASTING | Route.FILE | Route.OTHERS:
             return Finding(f"After reading {_name_all(seen.foreign)}: {sink.text}. Its words may have asked for this.")
         case Route.ADDRESS:
             return _judge_address(sink.text, seen, prompt)

@@ -7,6 +7,7 @@ from unicodedata import category
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from goclaw.common.auth.access import is_group
 from goclaw.common.core.events import LOCAL, Address, Delivery
 from goclaw.common.core.messages import SENT
 from goclaw.common.specs import Example, Risk, SideEffect
@@ -106,7 +107,10 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
 
 def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
-    return None if address == ctx.address else Sink(Route.SEND, f"A message to {address.channel}:{address.chat}")
+    chat = f"{address.channel}:{address.chat}"
+    if arguments.media_path and (address != ctx.address or address.reply_to is not None or is_group(chat)):
+        return Sink(Route.FILE, f"a file is sent to {chat}")
+    return None if address == ctx.address else Sink(Route.SEND, f"A message to {chat}")
 
 
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:

@@ -118,6 +118,10 @@ class Hooks:
         self.points = frozenset[Point]().union(*(each.points for each in registered))
         """The points that have any hook; an attribute, because every turn looks several times."""
 
+    def has_any(self, event: HookEvent) -> bool:
+        """Whether any hook would be called for the event."""
+        return any(each.matches(event) for each in self._registered)
+
     async def fire(self, event: HookEvent) -> HookAnswer:
         """Call the hooks and return their joint answer; the first denial ends it. Each gets the changed event."""
         answer = HookAnswer()

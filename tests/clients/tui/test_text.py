@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.clients.tui.text import artifact_lines, count, error_words, hint, one_line, printable, seconds
+from goclaw.common.auth.users import login_name
 from goclaw.common.core.markdown import markdown_parser
 from goclaw.common.core.messages import NAMED, SAID, Artifact
 
@@ -74,5 +75,7 @@ def test_raw_html_and_definitions_are_text() -> None:
 def test_what_is_handed_over_is_its_text_or_its_path_with_the_way_to_open_it() -> None:
     file = Artifact(NAMED, "b", "text/csv", "out/my sales.csv", 12_300)
     assert artifact_lines(file) == ["▸ out/my sales.csv · 12.3 kB", "  goclaw open 'out/my sales.csv'"]
+    assert artifact_lines(file, f"tui:{login_name()}")[1] == "  goclaw open 'out/my sales.csv'"
+    assert artifact_lines(file, "tui:a b")[1] == "  goclaw open --user 'tui:a b' 'out/my sales.csv'"
     assert artifact_lines(Artifact(SAID, "b", "text/markdown", "message.md", 9, "one\ntwo")) == ["one", "two"]
     assert artifact_lines(Artifact("table", "b", "application/json", "table.json", 9)) == ["▸ table.json · 9 B"]

@@ -122,7 +122,7 @@ class Unseen:
         self.link = Link(place.way, session, FIRST_ROWS)
         self.questions = QuestionCards(self.link.person, clock)
         self.view = Column()
-        self.conversation = Conversation(self.view, self.questions, clock)
+        self.conversation = Conversation(self.view, self.questions, clock, lambda: self.link.person)
         self.todos = TodoPanel()
         self.completion = Completion(lambda begun: self.link.ask(AskFiles(begun)))
         self.prompt = Prompt(InputHistory(place.state_dir / HISTORY_FILE), self.completion)

@@ -11,8 +11,10 @@ from goclaw.common.core.messages import NO_LONGER_KEPT, Image, UserMessage
 from goclaw.common.core.supervise import background
 from goclaw.conversation.sessions.forgetting import STRAY_SECONDS, SWEEP_SECONDS, MediaSweep
 from goclaw.durable.store.media import NeededMedia
+from goclaw.durable.store.sqlite.backup import needed_media, referred_media
 from goclaw.llm.encoded import EncodedMessages
 from goclaw.llm.scripted import Answer
+from goclaw.tools.builtin.read import read
 from tests.conversation.sessions.looking import until_asleep
 from tests.harness import PATIENCE, Core, World
 from tests.parts import sql
@@ -44,6 +46,25 @@ async def test_what_the_context_shows_stays_however_old_it_is(tmp_path: Path) ->
         world.clock.advance(10_000_000)
         assert await sweep_of(core, world).sweep() == 0
     assert media(world) == ["a picture"]
+
+
+@pytest.mark.promise("P-media")
+@pytest.mark.sqlite("asks the file as a backup does")
+async def test_copies_of_files_that_answers_name_stay_within_the_bound(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("[old](old.txt)", when="one"), Answer("[new](new.txt)", when="two")], tools=[read])
+    for name in ("old.txt", "new.txt"):
+        (world.root / name).write_text(name)
+    async with world.running() as core:
+        for text in ("one", "two"):
+            await said(core, text)
+            world.clock.advance(TTL)
+        assert await sweep_of(core, world).sweep() == 0 and media(world) == ["new.txt", "old.txt"]
+        database = world.folder / "goclaw.db"
+        assert len(await asyncio.to_thread(referred_media, database)) == 2
+        assert await asyncio.to_thread(needed_media, database) == set()
+        world.clock.advance(1)
+        assert await sweep_of(core, world, len("new.txt")).sweep() == 1
+        assert media(world) == ["new.txt"]
 
 
 @pytest.mark.promise("P-media")

@@ -10,6 +10,7 @@ from goclaw.channels.memory import HERE as ME
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import (
     LOCAL,
+    Actor,
     Address,
     Delivery,
     Inbound,
@@ -17,8 +18,9 @@ from goclaw.common.core.events import (
     Unattended,
     session_of_agent,
 )
-from goclaw.common.core.messages import NAMED, AssistantMessage, ToolCall, ToolResult
-from goclaw.conversation.turns.named_files import MAX_FILES, MAX_TEXT, paths_in
+from goclaw.common.core.messages import NAMED, AssistantMessage, Foreign, Provenance, SourceKind, ToolCall, ToolResult
+from goclaw.conversation.turns.named_files import MAX_FILES, MAX_LOOKED_AT, MAX_TEXT, paths_in
+from goclaw.errors import DiskError, DiskFault
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.tools.builtin.agent import agent
 from goclaw.tools.builtin.message import message
@@ -165,6 +167,114 @@ async def test_no_file_goes_to_another_person_with_a_result(tmp_path: Path) -> N
         await core.settled()
         assert await named(core) == []
     assert files(world) == []
+
+
+ANN = Actor("memory:ann", "memory")
+BY_OTHERS = (Foreign(0, 2, "a page", Provenance(SourceKind.WEB)),)
+GROUP, OWN_CHAT, OTHER_CHAT = (
+    Address("memory", "here", reply_to="7"),
+    Address("memory", "ann"),
+    Address("memory", "bob"),
+)
+WEBHOOK, PROGRAM = Unattended(0, "webhook mail"), Unattended(0, "a program", awaited=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "unattended", "foreign", "given"),
+    [
+        (GROUP, None, BY_OTHERS, False),
+        (GROUP, None, (), True),
+        (OTHER_CHAT, WEBHOOK, BY_OTHERS, False),
+        (OTHER_CHAT, WEBHOOK, (), True),
+        (OWN_CHAT, WEBHOOK, BY_OTHERS, True),
+        (Address(LOCAL, ""), WEBHOOK, BY_OTHERS, True),
+        (OWN_CHAT, None, BY_OTHERS, True),
+        (Address(LOCAL, ""), PROGRAM, BY_OTHERS, True),
+    ],
+)
+async def test_after_words_of_others_no_file_goes_where_others_read(
+    tmp_path: Path, address: Address, unattended: Unattended | None, foreign: tuple[Foreign, ...], given: bool
+) -> None:
+    world = world_of(tmp_path, users=[User(ANN.key)])
+    async with world.running() as core:
+        session = "program:work" if unattended is PROGRAM else ANN.key
+        inbound = Inbound("t1", ANN, session, "go", address, 0.0, foreign=foreign, unattended=unattended)
+        await core.engine.submit(inbound)
+        await core.settled()
+        assert await named(core, session) == (["sales.csv"] if given else [])
+    assert bool(files(world)) is (given and address.channel != LOCAL)
+
+
+@pytest.mark.parametrize(("address", "given"), [(Address("memory", "here"), ["mine"]), (GROUP, [])])
+async def test_private_notes_of_others_never_go_along_and_ones_own_to_no_group(
+    tmp_path: Path, address: Address, given: list[str]
+) -> None:
+    notes = {"mine": f"memory/users/{ME.key}/a.md", "others": "memory/users/memory:ann/a.md"}
+    world = world_of(tmp_path, " ".join(f"[{name}](<{path}>)" for name, path in notes.items()))
+    async with world.running() as core:
+        workspace = await core.sessions.ports.environment.workspace(ME)
+        for path in notes.values():
+            await workspace.write_bytes(path, path.encode())
+        assert ME.owner and workspace.viewer is None
+        await core.engine.submit(Inbound("t1", ME, HERE, "go", address, 0.0))
+        await core.settled()
+        assert await named(core) == [notes[name] for name in given]
+
+
+async def test_a_disk_that_fails_for_a_moment_delays_the_answer_and_loses_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        blobs = core.sessions.ports.environment.blobs
+        failures = [DiskError("no space left on device", DiskFault.FULL)]
+        put = blobs.put
+
+        async def put_later(data: bytes, mime: str) -> str:
+            if failures:
+                raise failures.pop()
+            return await put(data, mime)
+
+        monkeypatch.setattr(blobs, "put", put_later)
+        await core.say("go", message_id="1")
+        await core.settled_in(world.clock)
+        assert await named(core) == ["sales.csv"] and not failures
+    assert [delivery.media_name for delivery in files(world)] == ["sales.csv"]
+
+
+async def test_where_a_hook_hears_what_was_read_nothing_is_handed_over(tmp_path: Path) -> None:
+    async def listen(event: HookEvent) -> HookAnswer:
+        raise AssertionError(event)
+
+    for match, given in (({"read"}, []), ({"write"}, ["sales.csv"])):
+        folder = tmp_path / next(iter(match))
+        folder.mkdir()
+        world = world_of(folder)
+        world.hooks = Hooks([Registered("dlp", frozenset({"post_tool"}), listen, frozenset(match))])
+        async with world.running() as core:
+            await go(core)
+            assert await named(core) == given
+
+
+async def test_a_few_files_are_looked_at_each_once_and_what_is_not_given_is_not_audited(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def listen(event: HookEvent) -> HookAnswer:
+        asked.append(event.input["path"])
+        return HookAnswer(deny="no" if event.input["path"].startswith("no") else "")
+
+    denied = [f"no{number}.txt" for number in range(MAX_LOOKED_AT)]
+    paths = ["sales.csv", "./sales.csv", "same.csv", "missing.csv", *denied]
+    world = world_of(tmp_path, " ".join(f"[a]({path})" for path in paths))
+    (world.root / "same.csv").write_bytes(b"May,3\n")
+    for path in denied:
+        (world.root / path).write_text(path)
+    world.hooks = Hooks([Registered("listen", frozenset({"pre_tool"}), listen)])
+    async with world.running() as core:
+        await go(core)
+        assert await named(core) == ["sales.csv"]
+    assert asked == ["sales.csv", "same.csv", *denied[: MAX_LOOKED_AT - 2]]
+    assert [each.object for each in world.audited if each.action == "file.give"] == ["sales.csv"]
 
 
 async def test_a_schedule_of_a_local_conversation_gives_its_files_where_its_result_is_said(tmp_path: Path) -> None:

@@ -160,9 +160,9 @@ async def test_what_the_agent_hands_over_is_printed_a_text_as_its_words_and_file
     assert said.out.split() == ["Wait."]
     assert [line for line in said.err.splitlines() if "▸" in line or "open" in line] == [
         "goclaw: ▸ sales.csv · 6 B",
-        "goclaw:   goclaw open sales.csv",
+        f"goclaw:   goclaw open --user {SESSION} sales.csv",
         "goclaw: ▸ plot.png · 1 B",
-        "goclaw:   goclaw open plot.png",
+        f"goclaw:   goclaw open --user {SESSION} plot.png",
     ]
 
 

@@ -123,6 +123,7 @@ def test_what_stays_asks_after_others_words_alone() -> None:
     assert found is not None
     assert found.reason == "After reading example.org: a task is set (every 10m). Its words may have asked for this."
     assert judge(later, WindowContent([NOTES])) is None
+    assert judge(Sink(Route.FILE, "a file is sent to telegram:-1"), FOREIGN) is not None, "no call need have read it"
 
 
 @pytest.mark.promise("P-guard")

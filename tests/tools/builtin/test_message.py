@@ -11,7 +11,9 @@ from goclaw.common.core.events import LOCAL, Address, Delivery, Receipt
 from goclaw.common.core.messages import SENT
 from goclaw.common.specs import Risk
 from goclaw.errors import DeliveryError, InvalidInput, ToolError
+from goclaw.tools.approval.guard import Route
 from goclaw.tools.builtin.message import message
+from goclaw.tools.toolkit.arguments import validate
 from tests.tools.builtin.memory_support import ANNAS_CHAT, surroundings
 
 TERMINAL = Address(LOCAL, "anna")
@@ -31,6 +33,29 @@ async def test_send_in_a_topic_stays_in_the_topic(tmp_path: Path) -> None:
         await around.call(message, given, address=TOPIC)
         assert around.delivered[0].address == TOPIC
         assert around.asked == []
+
+
+@pytest.mark.promise("P-guard")
+@pytest.mark.parametrize(
+    ("address", "given", "route"),
+    [
+        (ANNAS_CHAT, {"media_path": "a.csv"}, None),
+        (TERMINAL, {"media_path": "a.csv"}, None),
+        (TOPIC, {"text": "Hello!"}, None),
+        (TOPIC, {"media_path": "a.csv"}, Route.FILE),
+        (Address("other", "room", reply_to="7"), {"media_path": "a.csv"}, Route.FILE),
+        (ANNAS_CHAT, {"media_path": "a.csv", "chat_id": "6"}, Route.FILE),
+        (ANNAS_CHAT, {"text": "Hello!", "chat_id": "6"}, Route.SEND),
+    ],
+)
+async def test_the_guard_looks_at_a_file_for_a_group_and_at_all_for_another_chat(
+    tmp_path: Path, address: Address, given: dict[str, Any], route: Route | None
+) -> None:
+    async with surroundings(tmp_path) as around:
+        arguments = validate(message.arguments, {"action": "send", **given})
+        assert message.sink
+        sink = message.sink(arguments, around.context(address=address))
+    assert (sink.route if sink else None) is route
 
 
 async def test_a_channel_without_message_ids_gives_a_sentence(tmp_path: Path) -> None:

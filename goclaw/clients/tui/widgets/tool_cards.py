@@ -1,6 +1,6 @@
 """Tool calls as cards that fold: one for each call, also when events repeat or change order after a disconnect."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -49,8 +49,9 @@ class ToolCard(Static):
             super().__init__()
             self.blob = blob
 
-    def __init__(self, name: str, given: Mapping[str, Any], clock: Clock, *, is_open: bool) -> None:
+    def __init__(self, name: str, given: Mapping[str, Any], clock: Clock, *, is_open: bool, person: str) -> None:
         super().__init__()
+        self._person = person
         self._tool = name
         self._given = given
         self._open = is_open
@@ -168,7 +169,7 @@ class ToolCard(Static):
     def _render_compact(self) -> list[Content]:
         if self._content is None:
             return [Content(f"  ↳ {one_line(self._inner, DOING_LENGTH)}")] if self._inner else []
-        kept = [line for each in self._artifacts for line in _lines("\n".join(artifact_lines(each)))]
+        kept = [line for each in self._artifacts for line in _lines("\n".join(artifact_lines(each, self._person)))]
         if self._outcome:
             return kept
         lines = self._content.strip().splitlines()
@@ -221,8 +222,10 @@ CallKey = tuple[str, str]
 class Cards:
     """The calls of the turn that runs, and those of rows that came from the past."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, person: Callable[[], str]) -> None:
+        """`person`: returns the actor key of the person at this terminal."""
         self._clock = clock
+        self.person = person
         self._unfinished: dict[CallKey, ToolCard] = {}
         self._asked_at: dict[CallKey, float] = {}
         self._finished: set[CallKey] = set()
@@ -239,13 +242,16 @@ class Cards:
             self._finished.discard(key)
             self._asked_at[key] = at
             if key not in self._unfinished:
-                self._unfinished[key] = ToolCard(call.name, call.input, self._clock, is_open=self.are_open)
+                self._unfinished[key] = self._card(call.name, call.input)
                 cards.append(self._unfinished[key])
         return cards
 
+    def _card(self, name: str, given: Mapping[str, Any]) -> ToolCard:
+        return ToolCard(name, given, self._clock, is_open=self.are_open, person=self.person())
+
     def older(self) -> "Cards":
         """For rows from before those on the screen: an id that is used again there is another call."""
-        cards = Cards(self._clock)
+        cards = Cards(self._clock, self.person)
         cards.are_open = self.are_open
         cards._early = self._early
         return cards
@@ -267,7 +273,7 @@ class Cards:
             return []  # repeated after a disconnect
         new = []
         if key not in self._unfinished:
-            self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)
+            self._unfinished[key] = self._card(event.name, event.input)
             new.append(self._unfinished[key])
         self._unfinished[key].start(age, event.hint)
         return new

@@ -18,6 +18,7 @@ from goclaw.durable.store.media import (
     ON_THEIR_WAY,
     SHOWN,
     blobs_of,
+    kept_artifacts,
     media_of,
     uploads_of,
 )
@@ -117,7 +118,8 @@ def needed_media(path: Path) -> set[str]:
         shown, sent = (run(connection, bound).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
         kept = _artifacts(connection)
         attached = run(connection, ATTACHED()).fetchall()
-    known = {*blobs_of(row[0] for row in [*shown, *kept]), *media_of(row[0] for row in sent)}
+    known = {*blobs_of(row[0] for row in shown), *kept_artifacts(row[0] for row in kept)}
+    known |= media_of(row[0] for row in sent)
     return known | uploads_of(row[0] for row in attached)
 
 

@@ -58,7 +58,7 @@ class Folder(Response):
 
     path: str
     entries: Sequence[FolderEntry]
-    complete: bool = Field(description="Whether these are all entries.")
+    complete: bool = Field(description="Whether these are all entries; names that are not UTF-8 are left out.")
     writable: bool = Field(description="Whether you may add and delete files.")
 
 
@@ -83,9 +83,10 @@ async def list_folder(call: Call, asked: FolderAsked) -> Folder:
     entries = [
         FolderEntry(name=name, path=str(PurePosixPath(path, name)), size=size)
         for name, size in sorted(found[:MAX_ENTRIES], key=lambda entry: (entry[1] is not None, entry[0]))
+        if _is_text(name)
     ]
     writable = _allowed(call, "write", path)[0]
-    return Folder(path=path, entries=entries, complete=len(found) <= MAX_ENTRIES, writable=writable)
+    return Folder(path=path, entries=entries, complete=len(entries) == len(found), writable=writable)
 
 
 @OPERATIONS.add("GET", "/files/content", "files", Reply(body=bytes, media_type=BYTES), refusals=(HTTPStatus.NOT_FOUND,))
@@ -152,6 +153,15 @@ def _allowed(call: Call, tool: FileTool, path: str) -> tuple[bool, str]:
     given = {"path": path}
     decision = call.ports.access.authorize(call.actor, "tool.use", tool, given)
     return decision.allowed and decision.input in (None, given), f"{tool}: {decision.rule}"
+
+
+def _is_text(name: str) -> bool:
+    """Whether the name of a file is UTF-8: no JSON can hold another one."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _missing(error: ToolError) -> Problem:

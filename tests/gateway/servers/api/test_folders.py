@@ -80,6 +80,16 @@ async def test_a_folder_is_listed_and_files_are_added_fetched_and_deleted(tmp_pa
     ]
 
 
+async def test_a_name_that_is_not_utf_8_is_left_out_and_the_folder_says_so(tmp_path: Path) -> None:
+    world = filled(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        assert (await served.get(at("out"))).said["complete"]
+        (world.root / "out" / "caf\udce9.txt").write_bytes(b"x")
+        listed = await served.get(at("out"))
+        assert (listed.status, listed.said["complete"]) == (200, False)
+        assert [entry["name"] for entry in listed.said["entries"]] == ["sales.csv"]
+
+
 @pytest.mark.promise("P-web-html")
 async def test_nothing_but_a_picture_is_shown_by_a_browser(tmp_path: Path) -> None:
     world = filled(tmp_path)
