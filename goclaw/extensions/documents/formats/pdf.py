@@ -86,7 +86,7 @@ class _Pages:
         if not any(True for _ in page.get_objects(max_depth=2)):
             return "[empty]"
         program = shutil.which("tesseract")
-        if program and self._recognised < _MAX_READ:
+        if program and self._wanted.scans and self._recognised < _MAX_READ:
             self._recognised += 1
             told = subprocess.run(
                 [program, "stdin", "stdout"], input=_picture_of(page, _LONGEST_READ), capture_output=True, check=False
