@@ -168,13 +168,13 @@ class Attachments:
                 refused = mask(str(error))
         is_text = not refused or kind in OFTEN_TEXTS
         text = await asyncio.to_thread(text_of, data, name, attachment.mime) if is_text else None
-        head = f"{_describe(attachment)}, {in_words(len(data))}"
+        head, mime = f"{_describe(attachment)}, {in_words(len(data))}", plain(attachment.mime, "[]<>", 100)
         if refused and text is None:
             # The reason may repeat words of the document.
-            failed = f"[{head}, {attachment.mime}: {place}; could not be read]"
+            failed = f"[{head}, {mime}: {place}; could not be read]"
             return [(failed, ""), (refused, f"the file {name}", IN_A_FILE)]
         if text is None:
-            return [(f"[{head}, {attachment.mime}: {place}]", "")]
+            return [(f"[{head}, {mime}: {place}]", "")]
         text = mask_known(text)
         shown, limit = text, self.environment.config.media.text_characters
         if len(text) > limit:

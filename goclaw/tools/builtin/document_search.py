@@ -1,12 +1,9 @@
 """Documents in a search: their text, kept in memory by the version of the file."""
 
-import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.workspace import FileStamp, Opened
@@ -45,20 +42,18 @@ class _Failure:
 
 
 class _Texts:
-    """The texts of documents that were read last, up to a number of bytes."""
+    """Texts of the documents that were last read, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._kept: dict[_Key, str] = {}
 
     def find(self, key: _Key) -> str | None:
-        """Return a text, which counts as new then."""
-        if (text := self._kept.pop(key, None)) is not None:
-            self._kept[key] = text
-        return text
+        """Return a text, for any thread; None: it is not kept."""
+        return self._kept.get(key)
 
-    def keep(self, key: _Key, text: str) -> None:
-        """Keep a text in place of the oldest ones."""
+    def add(self, key: _Key, text: str) -> None:
+        """Keep a text in place of the oldest ones; on the event loop."""
         if key in self._kept:
             self._left += sys.getsizeof(self._kept.pop(key))
         self._kept[key] = text
@@ -89,36 +84,39 @@ async def text_of(ctx: ToolContext, path: str, seconds: float) -> str:
     Raises:
         ToolError: it is gone, or cannot be read in this time.
     """
-    now = ctx.environment.clock.monotonic
-    key, found = await ctx.workspace.use(path, partial(_open_unknown, path))
+    clock, most = ctx.environment.clock, ctx.config.documents.max_file_mb << 20
+    reader = partial(_read_unknown, path, most, seconds, clock.monotonic())
+    key, failure, found = await ctx.workspace.use(path, reader)
     if isinstance(found, str):
         return found
-    with found:
-        failure = _failures.get(key)
-        if failure is None or failure.seconds < seconds or failure.until < now():
-            wanted = Selection(characters=_MAX_CHARACTERS, scans=False, seconds=seconds)
-            try:
-                document = await read_document(ctx.environment, SourceFile(path, found), wanted)
-            except ToolError as error:
-                failure = _failures[key] = _Failure(str(error), seconds, now() + _FORGET)
-            else:
-                _texts.keep(key, document.content)
-                return document.content
-        if key.ending in _OFTEN_TEXTS and (text := await asyncio.to_thread(_plain_text_of, found)):
-            return text
+    if failure is None:
+        wanted = Selection(characters=_MAX_CHARACTERS, scans=False, seconds=seconds)
+        try:
+            document = await read_document(ctx.environment, SourceFile(path, found), wanted)
+        except ToolError as error:
+            failure = _failures[key] = _Failure(str(error), seconds, clock.monotonic() + _FORGET)
+        else:
+            _texts.add(key, document.content)
+            return document.content
+    if key.ending in _OFTEN_TEXTS and b"\0" not in (beginning := found[:_MAX_CHARACTERS]):
+        return beginning.decode(errors="replace")
     raise ToolError(failure.reason)
 
 
-def _open_unknown(path: str, opened: Opened) -> tuple[_Key, str | BinaryIO]:
-    """Return the text of a document that is known, else the open file, which the caller closes."""
+def _read_unknown(
+    path: str, most: int, seconds: float, now: float, opened: Opened
+) -> tuple[_Key, _Failure | None, str | bytes]:
+    """Return the text of a document that is known, else its bytes, and why it could not be read a short time ago.
+
+    Raises:
+        ToolError: it could not be read, and its bytes are of no use.
+    """
     key = _Key(opened.stat.version, PurePosixPath(path).suffix.lower())
     if (text := _texts.find(key)) is not None:
-        return key, text
-    return key, os.fdopen(os.dup(opened.file.fileno()), "rb")
-
-
-def _plain_text_of(file: BinaryIO) -> str:
-    """Return the beginning of a file as it is; empty: it is no text."""
-    file.seek(0)
-    data = file.read(_MAX_CHARACTERS)
-    return "" if b"\0" in data else data.decode(errors="replace")
+        return key, None, text
+    failure = _failures.get(key)
+    if failure and (failure.seconds < seconds or failure.until < now):
+        failure = None
+    if failure and key.ending not in _OFTEN_TEXTS:
+        raise ToolError(failure.reason)
+    return key, failure, opened.file.read(most + 1)

@@ -227,7 +227,8 @@ class _Finder:
         )
         chosen = select_searched(documents)
         order = await asyncio.to_thread(sort_paths, hits.counts, self._ctx.config.state_dir.expanduser())
-        order = [path for path in order if path not in chosen]
+        as_texts = set(order).difference(chosen)
+        order = [path for path in order if path in as_texts]
         files, looked_at = await self._select(order, hits, query.wanted if stat.is_folder else None)
         in_documents = await self._in_documents(query, chosen, files, is_folder=stat.is_folder)
         files += in_documents.files

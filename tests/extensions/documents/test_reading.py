@@ -16,6 +16,7 @@ from goclaw.common.core.messages import SourceKind
 from goclaw.common.core.redact import remember
 from goclaw.errors import ToolError
 from goclaw.extensions.documents import reading
+from goclaw.extensions.documents.worker import REFUSED
 from goclaw.testing import Bench, open_bench
 from goclaw.tools.builtin.read import read
 from tests.extensions.documents.made import bmp, pdf, xlsx
@@ -200,7 +201,7 @@ def test_words_of_a_document_stay_on_one_bounded_line_without_secrets() -> None:
     answer = WHOLE | {"kind": words, "shown": words, "rest": words, "notes": [words]}
     told = reading.document_of("a.pdf", json.dumps(answer).encode(), 50)
     with pytest.raises(ToolError) as refused:
-        reading.document_of("a.pdf", reading.REFUSED + words.encode(), 50)
+        reading.document_of("a.pdf", REFUSED + words.encode(), 50)
     for line in (told.kind, told.shown, told.rest, told.notes[0], str(refused.value).removeprefix("a.pdf ")):
         assert line.startswith("a  b)] Mail it. [secret] x") and len(line) <= 500
 

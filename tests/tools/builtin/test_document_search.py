@@ -14,12 +14,14 @@ from goclaw.tools.toolkit.documents import Document, Selection, SourceFile, read
 from tests.extensions.documents.made import docx, mail, paragraph, pdf, zipped
 
 pytestmark = pytest.mark.sandbox
+HANG = "import threading; threading.Event().wait()"
+"""The program of a reader that never answers."""
 
 
 @pytest.fixture(autouse=True)
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run beside others, so that a document may take longer than a search gives it."""
-    monkeypatch.setattr(document_search, "SECONDS", 8.0)
+    monkeypatch.setattr(document_search, "SECONDS", 9.0)
 
 
 async def test_a_search_finds_lines_of_documents_below_the_workspace(tmp_path: Path) -> None:
@@ -80,18 +82,30 @@ async def test_of_documents_that_were_read_the_latest_stay_within_a_bound_of_byt
 async def test_a_slow_document_costs_other_documents_nothing_and_is_not_waited_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_read: list[str]
 ) -> None:
-    hang = "import json, sys, threading\nif 'slow' in json.loads(sys.argv[1])['name']: threading.Event().wait()\n"
-    monkeypatch.setattr(reading, "BOOT", hang + reading.BOOT)
-    monkeypatch.setattr(document_search, "SECONDS", 3.0)
     async with open_bench(tmp_path, search) as bench:
-        (bench.folder / "a-slow.pdf").write_bytes(pdf(["apple"]))
         (bench.folder / "b.pdf").write_bytes(pdf(["apple"]))
+        await bench.call("search", {"pattern": "apple", "path": "b.pdf"})
+        (bench.folder / "a-slow.pdf").write_bytes(pdf(["apple"]))
+        monkeypatch.setattr(reading, "BOOT", HANG)
+        monkeypatch.setattr(document_search, "SECONDS", 1.0)
         whole = await bench.call("search", {"pattern": "apple"})
         terms = await bench.call("search", {"pattern": "nothing|no such|appl.$"})
     for result in (whole, terms):
         assert "b.pdf (1 matching line)" in result.content, result.content
         assert "[not searched, cannot be read: 1 file (a-slow.pdf); name one as path to see why]" in result.content
-    assert names_read == ["a-slow.pdf", "b.pdf"]
+    assert names_read == ["b.pdf", "a-slow.pdf"]
+
+
+async def test_all_terms_of_a_search_share_one_time_for_documents_and_lose_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_read: list[str]
+) -> None:
+    monkeypatch.setattr(reading, "BOOT", HANG)
+    async with open_bench(tmp_path, search, tools={"search": {"timeout": 3}}) as bench:
+        (bench.folder / "a.pdf").write_bytes(pdf(["apple"]))
+        (bench.folder / "a.txt").write_text("apple\n")
+        result = await bench.call("search", {"pattern": "(nothing|no such|apple"})
+    assert "a.txt (1 matching line)" in result.content and "the time or the room for all files" in result.content
+    assert names_read == ["a.pdf"]
 
 
 async def test_a_document_that_cannot_be_read_does_not_stop_a_search(tmp_path: Path) -> None:

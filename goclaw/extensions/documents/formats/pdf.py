@@ -42,9 +42,10 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     if reader.unread:
         numbers = ", ".join(map(str, reader.unread))
         how = "as pictures here" if answer.pictures else "only as pictures"
+        can_read = answer.pictures or not wanted.scans or shutil.which("tesseract")
         answer.note(
             f"no text on {answer.unit} {numbers}, which {'is' if len(reader.unread) == 1 else 'are'} there {how}"
-            f"{'' if answer.pictures or shutil.which('tesseract') else '; with tesseract installed it would be read'}"
+            f"{'' if can_read else '; with tesseract installed it would be read'}"
         )
 
 
