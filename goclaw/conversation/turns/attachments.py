@@ -187,7 +187,7 @@ class Attachments:
     ) -> list[Piece]:
         """Return a document as text, its outline and first pages where it is long.
 
-        Our own line has no word of the document, whose title or names of sheets may pose as the sender's words.
+        Our own line has no word of the document: its title or the name of a sheet may pose as the words of the sender.
 
         Raises:
             ToolError: it cannot be read.

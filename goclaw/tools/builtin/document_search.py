@@ -36,7 +36,7 @@ class _Failure:
 
     reason: str
     seconds: float
-    """The time that it had: who has more tries again."""
+    """The time that it had: a caller with more tries again."""
     until: float
     """On the clock that never goes back: the reason may have been the machine's."""
 
@@ -49,7 +49,7 @@ class _Texts:
         self._kept: dict[_Key, str] = {}
 
     def find(self, key: _Key) -> str | None:
-        """Return a text, for any thread; None: it is not kept."""
+        """Return a text; None: it is not kept. Any thread may ask."""
         return self._kept.get(key)
 
     def add(self, key: _Key, text: str) -> None:
@@ -74,7 +74,7 @@ def is_searched(path: str) -> bool:
 
 
 def select_searched(paths: Sequence[str]) -> Sequence[str]:
-    """Return the documents that one search reads; those that can be searched as they are come last."""
+    """Return the documents that one search reads; mails and RTF come last, because they can be searched as they are."""
     return sorted(paths, key=lambda path: PurePosixPath(path).suffix.lower() in _OFTEN_TEXTS)[:MAX_SEARCHED]
 
 

@@ -190,7 +190,7 @@ async def search(
 
 @dataclass
 class _InDocuments:
-    """What a search of documents has found so far."""
+    """Results of a search of documents so far."""
 
     files: list[FoundFile]
     unread: list[str]

@@ -71,7 +71,7 @@ class Document(BaseModel, frozen=True):
     def head(self) -> str:
         """Return a line that says how much there is, which part follows and how to get the rest.
 
-        Whoever wrote the document chose words of it: its title, the names of sheets.
+        The author of the document chose words of it: its title, the names of sheets.
         """
         plural = f"{self.unit}s"
         counted = f", {self.size}" if self.size else ""
