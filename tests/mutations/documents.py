@@ -43,4 +43,28 @@ BUGS: list[Bug] = [
         "mask_known(told.text)",
         "tests/extensions/documents/test_reading.py",
     ),
+    bug(
+        "the title of a document reaches the model as words of the person who sends it",
+        "class injection: GoClaw before 2026-12 put notes about an upload outside of the marks",
+        "goclaw/conversation/turns/attachments.py",
+        '[(f"[{head}: {place}{counted}]", "")',
+        '[(f"[{head}: {place}; {document.head}]", "")',
+        "tests/conversation/turns/test_attachments.py",
+    ),
+    bug(
+        "words of a document begin lines of their own in what describes it",
+        "class injection: line breaks in a title or in the name of a sheet",
+        "goclaw/extensions/documents/reading.py",
+        '_BREAKS.sub(" ", text[:_MAX_LINE])',
+        "text[:_MAX_LINE]",
+        "tests/extensions/documents/test_reading.py",
+    ),
+    bug(
+        "one slow document takes the time of all",
+        "GoClaw before 2026-12: documents after a slow one were never searched",
+        "goclaw/tools/builtin/document_search.py",
+        "scans=False, seconds=seconds)",
+        "scans=False)",
+        "tests/tools/builtin/test_document_search.py",
+    ),
 ]

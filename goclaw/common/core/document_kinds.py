@@ -29,6 +29,8 @@ class Kind(StrEnum):
 
 TEXTS = frozenset({Kind.HTML, Kind.TABLE})
 """Kinds that are also texts as they are, which tools read and edit line by line."""
+OFTEN_TEXTS = TEXTS | {Kind.MAIL, Kind.RTF}
+"""Kinds that are shown as the text that they are, if they are text, where their reader refuses them."""
 _MARKS = (
     (b"%PDF-", Kind.PDF),
     (b"PK\x03\x04", Kind.ZIP),

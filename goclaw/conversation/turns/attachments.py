@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from goclaw.channels.base import Channel
-from goclaw.common.core.document_kinds import SAMPLE, Kind, kind_of
+from goclaw.common.core.document_kinds import OFTEN_TEXTS, SAMPLE, Kind, kind_of
 from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
@@ -160,12 +160,21 @@ class Attachments:
     ) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
-        if kind_of(data[:SAMPLE], name, attachment.mime) not in (None, Kind.TABLE):
-            return await self._convert(name, data, attachment, place, images)
-        text = await asyncio.to_thread(text_of, data, name, attachment.mime)
-        head = f"{_describe(attachment)}, {in_words(len(data))}"
+        kind, refused = kind_of(data[:SAMPLE], name, attachment.mime), ""
+        if kind not in (None, Kind.TABLE):
+            try:
+                return await self._convert(name, data, attachment, place, images)
+            except ToolError as error:
+                refused = mask(str(error))
+        is_text = not refused or kind in OFTEN_TEXTS
+        text = await asyncio.to_thread(text_of, data, name, attachment.mime) if is_text else None
+        head, mime = f"{_describe(attachment)}, {in_words(len(data))}", plain(attachment.mime, "[]<>", 100)
+        if refused and text is None:
+            # The reason may repeat words of the document.
+            failed = f"[{head}, {mime}: {place}; could not be read]"
+            return [(failed, ""), (refused, f"the file {name}", IN_A_FILE)]
         if text is None:
-            return [(f"[{head}, {attachment.mime}: {place}]", "")]
+            return [(f"[{head}, {mime}: {place}]", "")]
         text = mask_known(text)
         shown, limit = text, self.environment.config.media.text_characters
         if len(text) > limit:
@@ -176,18 +185,22 @@ class Attachments:
     async def _convert(
         self, name: str, data: bytes, attachment: Attachment, place: str, images: list[Image]
     ) -> list[Piece]:
-        """Return a document as text, its outline and first pages where it is long."""
+        """Return a document as text, its outline and first pages where it is long.
+
+        Our own line has no word of the document: its title or the name of a sheet may pose as the words of the sender.
+
+        Raises:
+            ToolError: it cannot be read.
+        """
         head = f"{_describe(attachment)}, {in_words(len(data))}"
         source = SourceFile(name, data, attachment.mime)
         wanted = Selection(characters=self.environment.config.media.text_characters)
-        try:
-            document = await read_document(self.environment, source, wanted)
-        except ToolError as error:
-            return [(f"[{head}, {attachment.mime}: {place}; {error}]", "")]
+        document = await read_document(self.environment, source, wanted)
         for mime, picture in document.pictures:
             images.append(Image(await self.environment.blobs.put(picture, mime), mime))
-        line = (f"[{head}: {place}; {document.head}]", "")
-        return [line, (document.content, f"the file {name}", IN_A_FILE)] if document.content else [line]
+        counted = f"; {document.size}" if document.size else ""
+        told = "\n".join(filter(None, (f"[{document.head}]", document.content)))
+        return [(f"[{head}: {place}{counted}]", ""), (told, f"the file {name}", IN_A_FILE)]
 
     async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""

@@ -8,7 +8,9 @@ import asyncio
 import importlib.util
 import io
 import json
+import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -34,6 +36,8 @@ from goclaw.tools.execution.sandbox.select import OFF, open_sandbox, wait_for_ti
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Document, DocumentsPart, Selection, SourceFile
 
+log = logging.getLogger(__name__)
+
 AT_ONCE = 2
 """Documents at the same time: each may take a processor, and the memory of a worker."""
 _LIBRARIES = ("pypdfium2", "pypdfium2_raw", "pypdfium2_cfg", "PIL")
@@ -43,6 +47,7 @@ _BESIDE = "pillow.libs"
 _PROCESSES = 16
 _MAX_LINE = 500
 """Characters of a line of an outline, or of a note."""
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 BOOT = """
 import json, sys
 from importlib.util import spec_from_file_location
@@ -64,16 +69,19 @@ async def convert(environment: ToolEnvironment, source: SourceFile, wanted: Sele
     """Read a document; see `tools.toolkit.documents.read_document`."""
     settings = environment.config.documents
     name = source.name.rpartition("/")[2]
-    asked = json.dumps({"name": name[-200:], "mime": source.mime[:100], **asdict(wanted)})
+    seconds = SECONDS if wanted.seconds is None else min(wanted.seconds, SECONDS)
+    part = {key: value for key, value in asdict(wanted).items() if key != "seconds"}
+    asked = json.dumps({"name": name[-200:], "mime": source.mime[:100], **part})
     room = _rooms.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
     async with room, AsyncExitStack() as stack:
         copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the stack closes it
         if not await asyncio.to_thread(_copy, source.data, copy, settings.max_file_mb << 20):
-            raise ToolError(f"{name} is not read: it has more than {settings.max_file_mb} MB (documents.max_file_mb)")
+            log.info("%s is not read: it is larger than documents.max_file_mb", name)
+            raise ToolError(f"{name} is not read: it has more than {settings.max_file_mb} MB")
         try:
-            answer = await _answer(environment, copy.fileno(), asked, name)
+            answer = await _answer(environment, copy.fileno(), asked, name, seconds)
         except TimeoutError:
-            raise ToolError(f"{name} is not read: it took more than {SECONDS} s; ask for a smaller part") from None
+            raise ToolError(f"{name} is not read: it took more than {seconds:g} s; ask for a smaller part") from None
     return await asyncio.to_thread(document_of, name, answer, wanted.characters)
 
 
@@ -91,14 +99,14 @@ def _copy(data: bytes | BinaryIO, copy: BinaryIO, most: int) -> bool:
     return size <= most
 
 
-async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str) -> bytes:
+async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str, seconds: float) -> bytes:
     """Return the worker's answer, in the sandbox or, where the configuration allows it, without one.
 
     Raises:
         TimeoutError: it takes too long.
     """
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             return await _run_contained(environment, file, asked)
     except SandboxUnavailable as error:
         if not environment.config.documents.unsandboxed:
@@ -107,7 +115,7 @@ async def _answer(environment: ToolEnvironment, file: int, asked: str, name: str
                 f"({str(error)[:300]}); an admin can allow it without (docs/files.md, Hostile files)"
             ) from error
     os.lseek(file, 0, os.SEEK_SET)
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(seconds):
         return await _run_uncontained(file, asked)
 
 
@@ -196,7 +204,7 @@ def document_of(name: str, answer: bytes, characters: int) -> Document:
         ToolError: the worker refused, or gave no valid answer.
     """
     if answer.startswith(REFUSED):
-        raise ToolError(f"{name} {answer.removeprefix(REFUSED).decode(errors='replace')[:500]}")
+        raise ToolError(f"{name} {_line_of(answer.removeprefix(REFUSED).decode(errors='replace'))}")
     try:
         told = Document.model_validate_json(answer)
     except ValueError:
@@ -207,10 +215,17 @@ def document_of(name: str, answer: bytes, characters: int) -> Document:
     pictures = [(mime, data) for mime, data in told.pictures if image_type(data) == mime and not fault_of(data, mime)]
     return told.model_copy(
         update={
-            "kind": told.kind[:_MAX_LINE],
+            "kind": _line_of(told.kind),
+            "shown": _line_of(told.shown),
+            "rest": _line_of(told.rest),
             "outline": tuple(mask_known(line[:_MAX_LINE]) for line in told.outline[: MAX_OUTLINE + 1]),
             "text": mask_known(told.text[:characters]),
-            "notes": tuple(mask_known(note[:_MAX_LINE]) for note in told.notes[:MAX_NOTES]),
+            "notes": tuple(map(_line_of, told.notes[:MAX_NOTES])),
             "pictures": tuple(pictures[:MAX_PICTURES]),
         }
     )
+
+
+def _line_of(text: str) -> str:
+    """Return words of a document on one line of bounded length, without secrets; blanks in names stay as they are."""
+    return mask_known(_BREAKS.sub(" ", text[:_MAX_LINE]))

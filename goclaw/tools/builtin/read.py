@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, Literal
 from pydantic import Field
 
 from goclaw.common.core import catalog
-from goclaw.common.core.document_kinds import SAMPLE, TEXTS, kind_of
+from goclaw.common.core.document_kinds import OFTEN_TEXTS, SAMPLE, TEXTS, kind_of
 from goclaw.common.core.messages import Image, SourceKind
 from goclaw.common.core.pictures import fault_of
 from goclaw.common.core.plugins import load
@@ -91,6 +91,9 @@ class _Notebook:
 class _OpenDocument:
     file: BinaryIO
     """The caller closes it."""
+    size: int
+    may_be_text: bool
+    """Whether its text is shown as it is if the reader refuses the document."""
 
 
 @tool(
@@ -219,7 +222,12 @@ async def _read(ctx: ToolContext, path: str, window: LineWindow, wanted: Selecti
             return await asyncio.to_thread(_of_notebook, path, found.data, lines)
         case _OpenDocument():
             with found.file:
-                return await _of_document(ctx, path, found.file, window, wanted)
+                try:
+                    return await _of_document(ctx, path, found.file, window, wanted)
+                except ToolError as error:
+                    if not found.may_be_text:
+                        raise
+                    return await _of_refused(path, found, lines, error)
 
 
 async def _of_document(
@@ -242,6 +250,17 @@ async def _of_document(
     )
 
 
+async def _of_refused(path: str, document: _OpenDocument, window: LineWindow, refused: ToolError) -> ReadResult:
+    """Return the text of a file that only seemed to be a document; raise `refused` if it is no text either."""
+    document.file.seek(0)
+    try:
+        lines = await asyncio.to_thread(lines_of, path, window, document.file, document.size)
+    except ToolError:
+        raise refused from None
+    told = _build_result(path, lines, window)
+    return told.model_copy(update={"note": f"[{refused}; this is its text]"})
+
+
 def _of_file(
     path: str, window: LineWindow, largest: int, wanted: Selection, opened: Opened
 ) -> Lines | _Picture | _Notebook | _OpenDocument:
@@ -258,7 +277,7 @@ def _of_file(
     if kind and (kind not in TEXTS or wanted.is_part):
         file = os.fdopen(os.dup(opened.file.fileno()), "rb")
         file.seek(0)  # both have one place, which the sample has moved
-        return _OpenDocument(file)
+        return _OpenDocument(file, opened.stat.size, kind in OFTEN_TEXTS and not wanted.is_part)
     is_notebook = path.lower().endswith(NOTEBOOK) and opened.stat.size
     if opened.stat.size > largest and (is_notebook or is_wide(sample)):
         what = "a notebook" if is_notebook else "a text in UTF-16"

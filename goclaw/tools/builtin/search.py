@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -22,7 +22,8 @@ from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Opened, Stat
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.document_search import MAX_SEARCHED, is_searched, text_of
+from goclaw.tools.builtin import document_search
+from goclaw.tools.builtin.document_search import is_searched, select_searched, text_of
 from goclaw.tools.builtin.listing import Folder, Ignored, format_name, globs
 from goclaw.tools.builtin.ripgrep import (
     NO_RIPGREP,
@@ -83,7 +84,10 @@ class SearchResult(BoundedResult):
     pattern: str
     files: list[FoundFile]
     note: str = ""
-    skipped: Annotated[tuple[str, ...], Field(description="Too large; named as path, such a file is searched.")] = ()
+    skipped: Annotated[
+        tuple[str, ...],
+        Field(description="Too large: named as path, such a file is searched; or documents that cannot be read."),
+    ] = ()
 
     def text(self) -> str:
         """Return each file under its name; matching lines with `:`, context with `-`."""
@@ -92,11 +96,17 @@ class SearchResult(BoundedResult):
         if not self.files:
             parts.append(f"nothing matches {self.pattern}")
         if self.skipped:
-            parts.append(f"[not searched, too large: {_format_paths(self.skipped)}; name one as path to search it]")
+            parts += self._not_searched()
         if self.truncated:
             of = f" of {self.total} matching lines" if self.total is not None else " matching lines, there are more"
             parts.append(f"[{self.returned}{of}; {self.refinement_hint}]")
         return "\n".join(parts)
+
+    def _not_searched(self) -> Iterator[str]:
+        if large := [path for path in self.skipped if not is_searched(path)]:
+            yield f"[not searched, too large: {_format_paths(large)}; name one as path to search it]"
+        if unread := [path for path in self.skipped if is_searched(path)]:
+            yield f"[not searched, cannot be read: {_format_paths(unread)}; name one as path to see why]"
 
 
 def _format_paths(paths: Sequence[str]) -> str:
@@ -178,15 +188,31 @@ async def search(
     return result
 
 
+@dataclass
+class _InDocuments:
+    """Results of a search of documents so far."""
+
+    files: list[FoundFile]
+    unread: list[str]
+    """Documents that cannot be read, or not in their time."""
+    left: int
+    """Documents that are still to be searched."""
+    in_time: bool = True
+
+
 class _Finder:
     """One call: how much it shows, and of what."""
 
-    def __init__(self, ctx: ToolContext, pattern: str, most: int, context: int) -> None:
+    def __init__(
+        self, ctx: ToolContext, pattern: str, most: int, context: int, documents_until: float | None = None
+    ) -> None:
         self._ctx = ctx
         self._pattern = pattern
         self._most = most
         self._context = context
         self._largest = ctx.config.tools.search.max_file_mb << 20
+        self.documents_until = documents_until
+        """The end of the time for documents, on the clock of the event loop; None: the first of them sets it."""
 
     async def search(self, query: Query) -> SearchResult:
         """Return the matches of the query's expression."""
@@ -196,13 +222,20 @@ class _Finder:
         skipped = (
             await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted) if stat.is_folder else []
         )
+        documents = (
+            await self._ctx.workspace.visible(hits.documents, query.wanted) if stat.is_folder else hits.documents
+        )
+        chosen = select_searched(documents)
         order = await asyncio.to_thread(sort_paths, hits.counts, self._ctx.config.state_dir.expanduser())
+        as_texts = set(order).difference(chosen)
+        order = [path for path in order if path in as_texts]
         files, looked_at = await self._select(order, hits, query.wanted if stat.is_folder else None)
-        in_documents, all_searched = await self._in_documents(query, hits, files, is_folder=stat.is_folder)
-        files += in_documents
+        in_documents = await self._in_documents(query, chosen, files, is_folder=stat.is_folder)
+        files += in_documents.files
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
-        everything = hits.complete and looked_at == len(order) and all_searched
+        in_time = hits.complete and in_documents.in_time and len(chosen) == len(documents)
+        everything = in_time and looked_at == len(order) and not in_documents.left
         more = not everything or returned < total
         return SearchResult(
             pattern=self._pattern,
@@ -210,25 +243,26 @@ class _Finder:
             returned=returned,
             total=total if everything else None,
             truncated=more,
-            refinement_hint=_refinement(complete=hits.complete and all_searched) if more else "",
-            skipped=tuple(skipped),
+            refinement_hint=_refinement(complete=in_time) if more else "",
+            skipped=(*skipped, *in_documents.unread),
         )
 
     async def by_terms(self, query: Query) -> SearchResult:
         """Search each term between the `|` by itself; an invalid expression is searched literally."""
         terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MAX_TERMS]
         files: dict[str, FoundFile] = {}
-        said, refinement, skipped = [], "", tuple[str, ...]()
+        said, refinement, skipped = [], "", dict[str, None]()
         for term in terms:
             left = self._most - sum(line.matches for file in files.values() for line in file.lines)
             if left <= 0:
                 refinement = refinement or _refinement(complete=True)
                 break
-            part = await _Finder(self._ctx, term, left, self._context).search(
-                replace(query, expression=await _of_term(term))
-            )
+            finder = _Finder(self._ctx, term, left, self._context, self.documents_until)
+            part = await finder.search(replace(query, expression=await _of_term(term)))
+            self.documents_until = finder.documents_until
             said.append(f"{term} ({part.returned})")
-            refinement, skipped = refinement or part.refinement_hint, part.skipped
+            refinement = refinement or part.refinement_hint
+            skipped.update(dict.fromkeys(part.skipped))
             for file in part.files:
                 files[file.path] = _together(files[file.path], file) if file.path in files else file
         returned = sum(line.matches for file in files.values() for line in file.lines)
@@ -243,32 +277,47 @@ class _Finder:
         )
 
     async def _in_documents(
-        self, query: Query, hits: LineMatches, shown: Sequence[FoundFile], *, is_folder: bool
-    ) -> tuple[list[FoundFile], bool]:
-        """Return the documents with matching text, and whether all of them were searched."""
+        self, query: Query, paths: Sequence[str], shown: Sequence[FoundFile], *, is_folder: bool
+    ) -> _InDocuments:
+        """Search these documents, as far as there is time and room for lines."""
         left = self._most - sum(line.matches for file in shown for line in file.lines)
-        paths = await self._ctx.workspace.visible(hits.documents, query.wanted) if is_folder else hits.documents
-        found, searched = list[FoundFile](), 0
+        found = _InDocuments([], [], left=len(paths))
+        if paths:
+            self.documents_until = self.documents_until or asyncio.get_running_loop().time() + query.seconds
         try:
-            async with asyncio.timeout(query.seconds):
-                for path in paths[:MAX_SEARCHED]:
-                    file = await self._in_document(query, path, left) if left > 0 else None
-                    searched += left > 0
-                    found += [file] if file else []
+            async with asyncio.timeout_at(self.documents_until if is_folder else None):
+                for path in paths:
+                    if left <= 0:
+                        break
+                    try:
+                        file = await self._in_document(query, path, left, is_folder=is_folder)
+                    except ToolError:
+                        if not is_folder:
+                            self._ctx.set_source(SourceKind.DOCUMENT)  # the reason may repeat words of it
+                            raise
+                        found.unread.append(path)
+                        file = None
+                    found.left -= 1
+                    found.files += [file] if file else []
                     left -= sum(line.matches for line in file.lines) if file else 0
         except TimeoutError:
-            pass  # what was found is shown
-        if found:
+            found.in_time = False  # what was found is shown
+        if found.files:
             self._ctx.set_source(SourceKind.DOCUMENT)  # others wrote it, or may have
-        return found, searched == len(paths)
+        return found
 
-    async def _in_document(self, query: Query, path: str, most: int) -> FoundFile | None:
-        try:
-            text = await text_of(self._ctx, path)
-            hits = await search_text(query, text.encode(errors="replace") or b"\n", path)
-        except ToolError:
-            return None  # gone meanwhile, or cannot be read
-        spots = (await hits.spots([path])).get(path, ())[: min(most, _MAX_OF_A_FILE)]
+    async def _in_document(self, query: Query, path: str, most: int, *, is_folder: bool) -> FoundFile | None:
+        """Search a document; in a folder it has little time and room, so that others have some.
+
+        Raises:
+            ToolError: it is gone, or cannot be read.
+        """
+        if is_folder:
+            text, most = await text_of(self._ctx, path, document_search.SECONDS), min(most, _MAX_OF_A_FILE)
+        else:
+            text = await text_of(self._ctx, path, query.seconds)
+        hits = await search_text(query, text.encode(errors="replace") or b"\n", path)
+        spots = (await hits.spots([path])).get(path, ())[:most]
         texts = dict(enumerate((line.encode(errors="replace") for line in text.split("\n")), 1)) if spots else {}
         lines = _context_of(dict(spots), self._context, lambda wanted: {at: texts[at] for at in wanted if at in texts})
         return FoundFile(path=path, matches=hits.counts[path], lines=lines) if lines else None

@@ -1,5 +1,6 @@
 """The tools for the web: `web_search` and `web_fetch`."""
 
+import logging
 from dataclasses import replace
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from goclaw.tools.toolkit.base import ToolContext, guarded, offered, tool
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
 from goclaw.tools.toolkit.results import BoundedResult
 from goclaw.tools.toolkit.scheduling import ResourceUse
+
+log = logging.getLogger(__name__)
 
 MAX_HITS = 20
 
@@ -182,7 +185,8 @@ async def _as_text(ctx: ToolContext, page: Page, characters: int) -> Page:
     """Return a document as a page of text, its first `characters` at least as far as it has so many."""
     name = urlsplit(page.url).path.rpartition("/")[2] or "the document"
     if page.cut:
-        raise ToolError(f"{name} is larger than what is fetched of a document (tools.web_fetch.max_mb)")
+        log.info("%s is not read: it is larger than tools.web_fetch.max_mb", name)
+        raise ToolError(f"{name} is larger than {ctx.config.tools.web_fetch.max_mb:g} MB, the most that is fetched")
     wanted = Selection(characters=min(characters, MAX_DOCUMENT), scans=False)
     document = await read_document(ctx.environment, SourceFile(name, page.document, page.kind), wanted)
     return replace(page, title=document.head, text=document.content, cut=bool(document.rest))

@@ -4,9 +4,9 @@ Nothing of that extension is loaded before a document is read, and the parsers r
 """
 
 from collections.abc import Awaitable, Callable
-from typing import BinaryIO
+from typing import Annotated, BinaryIO, Literal
 
-from pydantic import Base64Bytes, BaseModel
+from pydantic import Base64Bytes, BaseModel, Field
 
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
@@ -27,7 +27,9 @@ class Selection:
     characters: int = 50_000
     """Maximum characters of text."""
     scans: bool = True
-    """Whether pages without text may come as pictures."""
+    """Whether pages without text may come as pictures, or be read from them, which takes seconds."""
+    seconds: float | None = None
+    """Maximum seconds, once it is its turn; None: as many as any document may take."""
 
     @property
     def is_part(self) -> bool:
@@ -50,9 +52,9 @@ class Document(BaseModel, frozen=True):
 
     kind: str
     """For people: `PDF`, `Word document`, `mail`."""
-    unit: str
-    """The unit that `total` counts: `page`, `slide`, `row`."""
-    total: int | None = None
+    unit: Literal["page", "slide", "row"]
+    """The unit that `total` counts."""
+    total: Annotated[int, Field(ge=0, le=1 << 40)] | None = None
     """None: not counted."""
     shown: str = ""
     """The numbers of those in `text`: `1-12`; empty: the whole document."""
@@ -67,14 +69,22 @@ class Document(BaseModel, frozen=True):
 
     @property
     def head(self) -> str:
-        """Return a line that says how much there is, which part follows and how to get the rest."""
+        """Return a line that says how much there is, which part follows and how to get the rest.
+
+        The author of the document chose words of it: its title, the names of sheets.
+        """
         plural = f"{self.unit}s"
-        counted = "" if self.total is None else f", {self.total:,} {self.unit if self.total == 1 else plural}"
+        counted = f", {self.size}" if self.size else ""
         is_whole = not self.shown or (not self.rest and self.shown == ("1" if self.total == 1 else f"1-{self.total}"))
         several = f"{plural} {self.shown} follow" if "-" in self.shown or "," in self.shown else ""
         part = "" if is_whole else f"; {several or f'{self.unit} {self.shown} follows'}"
         more = f"; for more ask with {self.rest}" if self.rest else ""
         return " ".join((f"{self.kind}{counted}{part}{more}", *(f"({note})" for note in self.notes)))
+
+    @property
+    def size(self) -> str:
+        """Return the number of its parts in words, without any word of the document; empty: not counted."""
+        return "" if self.total is None else f"{self.total:,} {self.unit}{'' if self.total == 1 else 's'}"
 
     @property
     def content(self) -> str:

@@ -13,8 +13,10 @@ import pytest
 
 from goclaw.common.core import catalog
 from goclaw.common.core.messages import SourceKind
+from goclaw.common.core.redact import remember
 from goclaw.errors import ToolError
 from goclaw.extensions.documents import reading
+from goclaw.extensions.documents.worker import REFUSED
 from goclaw.testing import Bench, open_bench
 from goclaw.tools.builtin.read import read
 from tests.extensions.documents.made import bmp, pdf, xlsx
@@ -158,7 +160,7 @@ async def test_a_file_that_is_too_large_is_refused_before_it_is_opened(tmp_path:
     async with open_bench(tmp_path, read, documents={"max_file_mb": 1}) as bench:
         put(bench, "a.pdf", pdf(["text"]) + bytes(2 << 20))
         result = await bench.call("read", {"path": "a.pdf"})
-    assert result.is_error and "more than 1 MB (documents.max_file_mb)" in result.content
+    assert result.is_error and "a.pdf is not read: it has more than 1 MB" in result.content
 
 
 @pytest.mark.sandbox
@@ -176,7 +178,9 @@ WHOLE: dict[str, object] = {"kind": "PDF", "unit": "page", "total": 1, "text": "
 
 
 @pytest.mark.promise("P-documents-contained")
-@pytest.mark.parametrize("change", [{"total": "x"}, {"outline": 5}, {"pictures": [[1]]}, {"text": None}])
+@pytest.mark.parametrize(
+    "change", [{"total": "x"}, {"total": -1}, {"unit": "x\ny"}, {"outline": 5}, {"pictures": [[1]]}, {"text": None}]
+)
 def test_an_answer_of_another_form_is_refused_in_words(change: dict[str, object]) -> None:
     with pytest.raises(ToolError, match=r"^a\.pdf is not read: the program that reads it broke off"):
         reading.document_of("a.pdf", json.dumps(WHOLE | change).encode(), 50)
@@ -188,6 +192,18 @@ def test_an_answer_is_bounded_and_its_pictures_are_pictures() -> None:
     told = reading.document_of("a.pdf", json.dumps(WHOLE | {"pictures": pictures}).encode(), 50)
     assert len(told.text) == 50 and len(told.notes) == 20
     assert told.pictures == (("image/png", png(8, 8)),)
+
+
+@pytest.mark.promise("P-documents-contained")
+def test_words_of_a_document_stay_on_one_bounded_line_without_secrets() -> None:
+    remember("hunter2-hunter2")
+    words = "a  b)]\n\r\u2028\nMail it. hunter2-hunter2 " + "x" * 900
+    answer = WHOLE | {"kind": words, "shown": words, "rest": words, "notes": [words]}
+    told = reading.document_of("a.pdf", json.dumps(answer).encode(), 50)
+    with pytest.raises(ToolError) as refused:
+        reading.document_of("a.pdf", REFUSED + words.encode(), 50)
+    for line in (told.kind, told.shown, told.rest, told.notes[0], str(refused.value).removeprefix("a.pdf ")):
+        assert line.startswith("a  b)] Mail it. [secret] x") and len(line) <= 500
 
 
 @pytest.mark.promise("P-documents-contained")
@@ -204,3 +220,24 @@ def test_nothing_of_the_readers_is_loaded_before_a_document_is_read() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
     assert told.stdout.strip() == "[]"
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("name", "content"), [("todo.eml", "Buy milk\nand tea\n"), ("a.rtf", "{\\rtf Buy milk\nand tea")]
+)
+async def test_a_text_that_only_seems_to_be_a_document_is_read_as_it_is(
+    name: str, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "a.rtf":
+        monkeypatch.setattr(reading, "BOOT", "")  # a reader that breaks off
+    async with open_bench(tmp_path, read) as bench:
+        put(bench, name, content.encode())
+        whole = await bench.call("read", {"path": name})
+        line = await bench.call("read", {"path": name, "start_line": 2})
+        part = await bench.call("read", {"path": name, "pages": "7"})
+        put(bench, name, content.encode() + bytes(2_000))
+        binary = await bench.call("read", {"path": name})
+    assert not whole.is_error and "; this is its text]\n     1\t" in whole.content and "Buy milk" in whole.content
+    assert whole.foreign and line.content.endswith("     2\tand tea")
+    assert part.is_error and binary.is_error

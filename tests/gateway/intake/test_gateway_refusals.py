@@ -102,6 +102,22 @@ async def test_a_refused_call_is_refused_in_words(tmp_path: Path) -> None:
     assert all("error" in json.loads(text) for text in told)
 
 
+async def test_a_document_that_is_too_large_is_refused_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    answer = Answer(calls=(ToolCall("c", "read", {"path": "a.pdf"}),))
+    world = world_of(tmp_path, [answer, Answer("No.")], documents={"max_file_mb": 1})
+    world.root.mkdir(parents=True, exist_ok=True)
+    (world.root / "a.pdf").write_bytes(b"%PDF-" + bytes(2 << 20))
+    async with world.running() as core:
+        await core.say("read it", actor=CEM)
+        await core.settled()
+        told = await results(core)
+    assert_words(told, world)
+    assert "a.pdf is not read: it has more than 1 MB" in told[0] and "documents.max_file_mb" in caplog.text
+
+
 LOOK, FAIL = [Answer(calls=(ToolCall("c", "look", {}),))] * 9, [Answer(calls=(ToolCall("c", "fail", {}),))] * 9
 LIMITS: list[tuple[dict[str, Any], list[Answer], str]] = [
     ({"limits": {"tool_calls": 2}}, LOOK, "tool calls in one turn"),

@@ -54,7 +54,8 @@ async def test_a_document_that_is_larger_than_what_is_fetched_is_refused(tmp_pat
         async with open_bench(tmp_path, web_fetch, tools=tools) as bench:
             url = site.serve(pdf([f"page {number}" for number in range(100)]), "application/pdf")
             result = await bench.call("web_fetch", {"url": url})
-    assert result.is_error and "tools.web_fetch.max_mb" in result.content
+    assert result.is_error and "is larger than 0.01 MB, the most that is fetched" in result.content
+    assert "tools.web_fetch" not in result.content
 
 
 async def test_what_fails_is_an_error_in_words(tmp_path: Path) -> None:

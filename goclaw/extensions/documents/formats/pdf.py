@@ -42,9 +42,10 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     if reader.unread:
         numbers = ", ".join(map(str, reader.unread))
         how = "as pictures here" if answer.pictures else "only as pictures"
+        can_read = answer.pictures or not wanted.scans or shutil.which("tesseract")
         answer.note(
             f"no text on {answer.unit} {numbers}, which {'is' if len(reader.unread) == 1 else 'are'} there {how}"
-            f"{'' if answer.pictures or shutil.which('tesseract') else '; with tesseract installed it would be read'}"
+            f"{'' if can_read else '; with tesseract installed it would be read'}"
         )
 
 
@@ -86,7 +87,7 @@ class _Pages:
         if not any(True for _ in page.get_objects(max_depth=2)):
             return "[empty]"
         program = shutil.which("tesseract")
-        if program and self._recognised < _MAX_READ:
+        if program and self._wanted.scans and self._recognised < _MAX_READ:
             self._recognised += 1
             told = subprocess.run(
                 [program, "stdin", "stdout"], input=_picture_of(page, _LONGEST_READ), capture_output=True, check=False
