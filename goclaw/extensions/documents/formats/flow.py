@@ -42,7 +42,7 @@ class Flow:
     def blocks(self, events: Iterable[Event]) -> Iterator[tuple[int, str]]:
         """Yield the level of a heading, 0 for other paragraphs and tables, and the text."""
         for event in events:
-            self._take(*event)
+            self._apply(*event)
             if self._found:
                 yield from self._found
                 self._found.clear()
@@ -68,7 +68,7 @@ class Flow:
             self.parts.append(f" ({self.link})")
             self.link = ""
 
-    def _take(self, kind: str, tag: str, given: Mapping[str, str]) -> None:
+    def _apply(self, kind: str, tag: str, given: Mapping[str, str]) -> None:
         if kind == "text":
             if not self._skipped and (self._holds or not self.text):
                 self.parts.append(tag)

@@ -85,7 +85,7 @@ class _Row:
         self._column, self._copies, self._formula = 1, 1, ""
         self._texts: list[str] = []
 
-    def take(self, kind: str, tag: str, given: Mapping[str, str]) -> None:
+    def apply(self, kind: str, tag: str, given: Mapping[str, str]) -> None:
         """Take in an event within it."""
         if kind == "text":
             self._texts.append(tag)
@@ -120,7 +120,7 @@ def _rows(package: Package, sheet: str) -> Iterator[tuple[int, Cells]]:
                 yield number + copy, row.cells
             number += repeated
         else:
-            row.take(kind, tag, given)
+            row.apply(kind, tag, given)
 
 
 def _count(text: str | None) -> int:

@@ -30,7 +30,7 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     data = file.read(_MAX_RTF + 1)
     if len(data) > _MAX_RTF:
         answer.note(f"only its first {_MAX_RTF >> 20} MB were read")
-    add_flow(answer, wanted, ((0, line) for line in "".join(map(_Reader().take, _TOKEN.finditer(data))).splitlines()))
+    add_flow(answer, wanted, ((0, line) for line in "".join(map(_Reader().apply, _TOKEN.finditer(data))).splitlines()))
 
 
 class _Reader:
@@ -43,12 +43,12 @@ class _Reader:
         """Characters that stand in for one in Unicode, and those of them that are still to come."""
         self._groups: list[tuple[bool, int]] = []
 
-    def take(self, match: re.Match[bytes]) -> str:
+    def apply(self, match: re.Match[bytes]) -> str:
         """Take in a token; return its text."""
         if match["brace"]:
-            self._take_brace(match["brace"])
+            self._apply_brace(match["brace"])
         elif match["word"]:
-            return self._take_word(match["word"], int(match["number"] or 0))
+            return self._apply_word(match["word"], int(match["number"] or 0))
         elif match["symbol"] == b"*":
             self._skipping = True
         elif not self._skipping:
@@ -57,7 +57,7 @@ class _Reader:
             return piece[left:]
         return ""
 
-    def _take_brace(self, brace: bytes) -> None:
+    def _apply_brace(self, brace: bytes) -> None:
         if brace == b"{":
             self._groups.append((self._skipping, self._fallback))
             if len(self._groups) > _DEEPEST:
@@ -66,7 +66,7 @@ class _Reader:
             self._skipping, self._fallback = self._groups.pop()
         self._left = 0
 
-    def _take_word(self, word: bytes, number: int) -> str:
+    def _apply_word(self, word: bytes, number: int) -> str:
         if word in _SKIPPED:
             self._skipping = True
         elif word == b"ansicpg":

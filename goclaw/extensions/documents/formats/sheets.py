@@ -109,7 +109,7 @@ class _Row:
         self._column, self._kind, self._is_date, self._inside = 0, "", False, ""
         self._texts: dict[str, str] = {}
 
-    def take(self, event: str, tag: str, given: Mapping[str, str]) -> None:
+    def apply(self, event: str, tag: str, given: Mapping[str, str]) -> None:
         """Take in an event within it."""
         if event == "text":
             if self._inside:
@@ -140,7 +140,7 @@ def _rows(
         elif tag == "sheetData" and event == "end":
             return
         else:
-            row.take(event, tag, given)
+            row.apply(event, tag, given)
 
 
 def _format_value(value: str, kind: str, strings: _Strings, *, is_date: bool) -> str:
