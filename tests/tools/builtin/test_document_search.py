@@ -85,7 +85,7 @@ async def test_a_slow_document_costs_other_documents_nothing_and_is_not_waited_f
     async with open_bench(tmp_path, search) as bench:
         (bench.folder / "b.pdf").write_bytes(pdf(["apple"]))
         await bench.call("search", {"pattern": "apple", "path": "b.pdf"})
-        (bench.folder / "a-slow.pdf").write_bytes(pdf(["apple"]))
+        (bench.folder / "a-slow.pdf").write_bytes(pdf(["a slow apple"]))
         monkeypatch.setattr(reading, "BOOT", HANG)
         monkeypatch.setattr(document_search, "SECONDS", 1.0)
         whole = await bench.call("search", {"pattern": "apple"})
@@ -101,7 +101,7 @@ async def test_all_terms_of_a_search_share_one_time_for_documents_and_lose_no_te
 ) -> None:
     monkeypatch.setattr(reading, "BOOT", HANG)
     async with open_bench(tmp_path, search, tools={"search": {"timeout": 3}}) as bench:
-        (bench.folder / "a.pdf").write_bytes(pdf(["apple"]))
+        (bench.folder / "a.pdf").write_bytes(pdf(["an apple for all terms"]))
         (bench.folder / "a.txt").write_text("apple\n")
         result = await bench.call("search", {"pattern": "(nothing|no such|apple"})
     assert "a.txt (1 matching line)" in result.content and "the time or the room for all files" in result.content
