@@ -60,7 +60,7 @@ DRAFT_CLAIM_SECONDS = 1.0
 CLAIM_SECONDS = 3.0
 """Seconds an answer waits for a draft or message under way, so that the older one cannot arrive later."""
 REMEMBERED = 500
-"""Maximum turns remembered whose answer has not come yet."""
+"""Maximum turns remembered while they have no answer."""
 
 
 class LiveViews:

@@ -57,7 +57,7 @@ class Verified:
     unchained: int = 0
     """Lines before it, which an older GoClaw wrote."""
     blanked: int = 0
-    """Lines whose words were blanked."""
+    """Lines with blanked words."""
     torn: list[str] = field(default_factory=list)
     """Places of lines that a crash cut, which were no entries."""
     newer: int = 0

@@ -27,7 +27,7 @@ METRICS = "/metrics"
 WEB = "/web/"
 """Prefix of the paths of the web page, with `http.web`, besides `/`."""
 FOR_TOKENS = ("api", "clients", "metrics", "openai", "web")
-"""The switches of `http` whose callers need an access token."""
+"""The switches of `http` that ask callers for an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
 TELEGRAM_PORTS = (443, 80, 88, 8443)

@@ -63,7 +63,7 @@ MEMORY = "memory"
 MAX_NOTES = 1 << 20
 """Maximum bytes of one day's file; beyond that nothing is added."""
 WRITE = ToolSpec("write", "Notes go into files.", {}, SideEffect.MUTATING, RISK_OF[SideEffect.MUTATING])
-"""The tool whose permission is required."""
+"""The tool with the permission that is required."""
 SYSTEM = """You keep the notes of an assistant about the person it works for. From the conversation you are shown, write
 what will still matter in other conversations weeks from now: facts about the person and their projects, preferences,
 decisions, names, dates, places of things. One line each, beginning with "- ". No passwords, keys or tokens. Nothing

@@ -28,7 +28,7 @@ MAX_TEXT, MAX_LINKS = 200_000, 200
 LINK = "]("
 """Every link has it: a text without it names no file."""
 READ = "read"
-"""The tool whose rights decide."""
+"""The tool with the rights that decide."""
 RULE = "the answer names it, and `read` may read it"
 """Why a file goes along, for the audit log."""
 _MARKS = re.compile("`+")

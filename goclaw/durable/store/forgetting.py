@@ -63,7 +63,7 @@ _answers = (
     .where(inbox.c.session == bindparam("of_session"))
 )
 ended = or_(deliveries.c.state == "sent", deliveries.c.state == "failed")
-"""Condition for deliveries whose body will not be read again."""
+"""Condition for deliveries that will not be read again."""
 
 _MARK = insert_into(messages, "session", "turn", "step", "role", "text", "created_at")
 _FORGET_MESSAGES = Statement(delete(messages).where(*_up_to))

@@ -93,7 +93,7 @@ class Spent:
     cache_read: int = 0
     cost: float = 0.0
     unpriced: int = 0
-    """Answers whose price is unknown."""
+    """Answers without a known price."""
     model: str = ""
     """Whose sums these are; empty: of all models."""
 

@@ -70,7 +70,7 @@ LAST_WORDS = 4_000
 """Bytes of its errors that are kept."""
 WORDS_LIMIT = 300
 END_SECONDS = 5.0
-"""Time limit for a process whose output has ended to exit."""
+"""Time limit for a process to exit after the end of its output."""
 
 
 @record

@@ -199,7 +199,7 @@ _CHARSETS = re.compile(
 )
 """Codecs that a page may name. Python has others, which are no characters (hex, zip) or take long (punycode)."""
 _WITHOUT_BYTES = re.compile(r"utf-?(16|32)|iso-?2022")
-"""Encodings whose bytes may look like UTF-8 by chance."""
+"""Encodings that may look like UTF-8 by chance."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

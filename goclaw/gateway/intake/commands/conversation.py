@@ -146,7 +146,7 @@ async def _sessions(context: CommandContext) -> Reply:
 
 
 def _names_by_session(users: Users) -> Mapping[str, Sequence[str]]:
-    """Return the names of the people whose own conversation each session is."""
+    """Return the names of the people that each session belongs to."""
     names: dict[str, list[str]] = {}
     for user in users.all():
         if user.name:

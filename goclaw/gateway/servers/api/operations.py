@@ -217,4 +217,4 @@ EVERYWHERE = (
 )
 """Statuses of refusals that every operation can have."""
 WITH_BODY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-"""The same of an operation whose request has a body."""
+"""The same of an operation with a body in its request."""
