@@ -157,6 +157,7 @@ async def test_updates_that_alternate_between_two_daemons_are_one_conversation_a
         assert await home.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-telegram-replicas")
 async def test_of_an_album_whose_last_taker_is_killed_at_once_nothing_is_lost(
     called: Called, telegram: FakeTelegram, server: Server

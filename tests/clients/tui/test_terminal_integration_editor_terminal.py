@@ -77,6 +77,7 @@ async def test_the_editor_has_the_terminal_and_what_happens_meanwhile_is_shown_a
     assert [inbound.text for inbound in daemon.heard] == ["/begun and more\nKäse!"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "words", "left"),
     [
@@ -97,6 +98,7 @@ async def test_an_editor_that_fails_is_named_and_the_input_kept(
         await terminal.until(f"│ {left} ")
 
 
+@pytest.mark.long
 async def test_without_an_editor_the_person_is_told_what_to_set(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon(), open_client(tmp_path, EDITOR="nowhere") as terminal:
@@ -107,6 +109,7 @@ async def test_without_an_editor_the_person_is_told_what_to_set(tmp_path: Path) 
         await terminal.until("│ begun ")
 
 
+@pytest.mark.long
 async def test_ctrl_c_in_the_editor_leaves_the_client_alone(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     script = 'echo "the editor is open"; read line'
@@ -120,6 +123,7 @@ async def test_ctrl_c_in_the_editor_leaves_the_client_alone(tmp_path: Path) -> N
         await terminal.until("│ begun ")
 
 
+@pytest.mark.long
 async def test_the_picture_has_the_size_that_the_terminal_got_meanwhile(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     script = 'echo "the editor is open"; read line'

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from goclaw.common.core.events import Notice, ToolFinished, ToolStarted
 from goclaw.common.core.messages import ToolCall, ToolResult
 from tests.clients.tui.fake_daemon import SESSION, FakeGateway
@@ -38,6 +40,7 @@ async def test_with_no_color_not_one_colour_reaches_the_terminal(tmp_path: Path)
     assert "1" in style_numbers(terminal.written)
 
 
+@pytest.mark.long
 async def test_without_colours_what_they_said_is_said_otherwise(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon() as daemon, open_client(tmp_path, (80, 50), NO_COLOR="1") as terminal:
@@ -60,6 +63,7 @@ async def test_without_colours_what_they_said_is_said_otherwise(tmp_path: Path) 
         assert "7" in terminal.screen.style_of("the end").split(";")
 
 
+@pytest.mark.long
 async def test_an_empty_no_color_is_no_wish(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon(), open_client(tmp_path, NO_COLOR="") as terminal:
@@ -67,6 +71,7 @@ async def test_an_empty_no_color_is_no_wish(tmp_path: Path) -> None:
     assert len(colours(terminal.written)) > 1
 
 
+@pytest.mark.long
 async def test_the_console_of_linux_gets_no_colour_beyond_its_sixteen(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon() as daemon, open_client(tmp_path, TERM="linux") as terminal:
@@ -85,6 +90,7 @@ async def test_a_terminal_that_obeys_nothing_gets_plain_lines(tmp_path: Path) ->
     assert b"\x1b" not in terminal.written
 
 
+@pytest.mark.long
 async def test_light_and_dark_reach_every_line(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon() as daemon, open_client(tmp_path) as terminal:

@@ -244,6 +244,7 @@ async def test_breaks_again_and_again_leave_no_trace(
         assert broken.line.breaks > 8
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.promise("P-terminal-history")
 @pytest.mark.parametrize("after", repeats([4], [3, 4, 5]))

@@ -33,6 +33,7 @@ def test_a_wrong_token_is_refused_in_words(browser: Browser, daemon: WebDaemon) 
         seen(here.page.get_by_role("alert"), "not valid")
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-web-login")
 def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
     link = next(word for word in daemon.run("web", "--no-open", "--user", ANN).split() if "#link=" in word)
@@ -47,6 +48,7 @@ def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
         seen(elsewhere.page.get_by_role("alert"), "link has expired")
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-web-login")
 def test_a_link_that_another_person_sent_takes_no_browser_over(browser: Browser, daemon: WebDaemon) -> None:
     link = next(word for word in daemon.run("web", "--no-open", "--user", ANN).split() if "#link=" in word)

@@ -48,6 +48,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_five_thousand_messages_scroll_and_few_are_in_the_page(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here:
@@ -67,6 +68,7 @@ def test_five_thousand_messages_scroll_and_few_are_in_the_page(browser: Browser,
         assert here.ran() == []
 
 
+@pytest.mark.long
 def test_what_is_looked_at_stays_where_it_is_while_older_messages_come(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(ANN))

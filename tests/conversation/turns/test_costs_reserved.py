@@ -118,6 +118,7 @@ def test_side_by_side_and_in_any_process_one_request_at_most_goes_beyond(
             runner.run(stack.aclose())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_real_processes_of_which_one_is_killed_use_up_a_day_and_one_request_more_at_most(server: Server) -> None:

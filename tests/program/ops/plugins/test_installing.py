@@ -165,6 +165,7 @@ async def test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_
     assert await tools_of(state) == (["garden", "other"], {})
 
 
+@pytest.mark.long
 def test_git_is_held_at_its_commit_until_it_is_updated(state: Path, tmp_path: Path) -> None:
     repository = project(tmp_path / "repository")
     first = commit(repository)
@@ -216,6 +217,7 @@ async def test_a_folder_is_taken_again_as_it_is_now(state: Path, tmp_path: Path)
     assert "something else" in (state / FOLDER / site / "garden_tools.py").read_text()
 
 
+@pytest.mark.long
 async def test_what_is_in_force_is_lost_neither_by_a_retry_nor_by_the_removal_of_another(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +334,7 @@ def test_without_uv_the_remedy_is_named(state: Path, tmp_path: Path, monkeypatch
     assert folders(state) == []
 
 
+@pytest.mark.long
 def test_a_folder_that_was_lost_is_named_and_made_anew(state: Path, tmp_path: Path) -> None:
     add(state, project(tmp_path / "garden"))
     (lost,) = folders(state)
