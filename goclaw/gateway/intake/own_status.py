@@ -1,6 +1,6 @@
-"""Our block of `/status` for a person who is no admin: what runs, what waits, and what the person has spent today.
+"""Our block of `/status` for people without admin rights: what runs, what waits, and what the person has spent today.
 
-How the daemon does is for admins (`conversation.turns.status`). A group shows nobody's cost.
+How the daemon does is for admins (`conversation.turns.status`). A group shows no costs.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Files as answers to a browser or a program: pictures that models see are shown, all else is a download.
 
-The bytes of a file decide that; no name and no type that somebody gave it does. An SVG or a page is never shown.
+Only the bytes of a file decide that, never its name or its stated type. An SVG or a page is never shown.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ async def _find(config: Config, user: str, path: str) -> Path:
     """Return where a file of the user's workspace is, links followed.
 
     Raises:
-        StateError: there is none.
+        StateError: the file does not exist.
     """
     place = place_of(config, Users.read(config.users_path).get(user))
     notes, spared = config.state_dir / NOTES, [config.people_path]

@@ -69,7 +69,7 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     """Return the grounds of a line of shell that runs in `folder`.
 
     Raises:
-        ToolError: no such folder, too many files to check, or a command that may not run, about which nobody is asked.
+        ToolError: no such folder, too many files to check, or a command that is blocked without a question.
     """
     Rules(ctx.config.tools.exec.allowed, ctx.config.tools.exec.blocked).judge(line)
     place = await ctx.workspace.folder(folder)

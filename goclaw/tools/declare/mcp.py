@@ -161,7 +161,7 @@ def notification(name: str, description: str, sends: Stream[Mapping[str, Any]]) 
 
 
 def _opening(stream: Stream[T], what: str) -> Callable[[], AbstractAsyncContextManager[AsyncIterator[T]]]:
-    """Return the function that opens a stream. Raises ValueError: `stream` is none."""
+    """Return the function that opens a stream. Raises ValueError: `stream` has another form."""
     if inspect.isasyncgenfunction(stream):
         return lambda: aclosing(stream())
     if inspect.iscoroutinefunction(stream) or inspect.isgeneratorfunction(stream):

@@ -64,7 +64,7 @@ class Binding:
 
 @record
 class ToolDeclaration:
-    """A tool: done by code, or by whoever takes it."""
+    """A tool: done by code, by an agent or by another tool."""
 
     word: ClassVar[str] = "tool"
     forms: ClassVar[tuple[str, ...]] = ("toolset", "export", "use", "agent", "mcp_server")

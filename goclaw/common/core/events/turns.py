@@ -273,7 +273,7 @@ class Notice:
 
 @record
 class QuestionAsked:
-    """A turn waits for a person; or, without a turn, somebody else's message does."""
+    """A turn waits for a person; or, without a turn, the message of another person does."""
 
     turn: str
     session: str
