@@ -17,6 +17,8 @@ FEW = 20
 """A system call that is made less often has no row of its own."""
 SHARE, ROOM, LITTLE_ROOM = 0.1, 5, 1
 """A bound is so much above what was measured, whichever is more: schedules and buffers differ from run to run."""
+LOOSE = {(ALL, "tasks"): 0.3}
+"""On a busy machine messages that came together are fetched one by one, each with its request and its tasks."""
 STEADY = ("transactions", "log-lines")
 """Kinds that get little room: what is written together may now and then fall apart in two."""
 SAME = ("durable-transactions", "fsyncs", "requests")
@@ -49,7 +51,7 @@ class Row:
         room = LITTLE_ROOM if self.kind in STEADY else ROOM
         # An idle minute is reckoned from a part of it, in which there is that room.
         room *= round(60 / IDLE_SECONDS) if self.scenario == IDLE else 1
-        return max(int(self.now * (1 + SHARE)), self.now + room)
+        return max(int(self.now * (1 + LOOSE.get((self.scenario, self.kind), SHARE))), self.now + room)
 
     def __str__(self) -> str:
         """The row as a line of the table."""

@@ -294,10 +294,11 @@ class SessionInspection:
 
     async def now(self, key: str) -> SessionNow:
         """Return what goes on in a session right now: a client that subscribes next misses nothing."""
-        todos = (await self.context.contexts.session(key)).settings.todos
+        session = await self.context.contexts.session(key)
         beside_turns = await self.context.schedules.scheduler.others.questions_in(key)
+        # Nothing waits from here on: a list written meanwhile would be neither in this nor in the events that follow.
         questions = (*self.context.ports.questions.of(key), *beside_turns)
-        return replace(self.context.ports.bus.now(key), questions=questions, todos=todos)
+        return replace(self.context.ports.bus.now(key), questions=questions, todos=session.settings.todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """Return a session's state; `details` comes from others, `actor` is the requester."""

@@ -1,10 +1,12 @@
 """What a session cost, in words and in numbers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from goclaw.conversation.turns.costs import cost_in_words
+from goclaw.common.core.events import Question, Todo
 from goclaw.durable.store.spending import Spending, Spent
 from tests.harness import OWNER, World
 
@@ -39,3 +41,20 @@ async def test_the_numbers_have_the_cost_and_the_tokens_of_this_session_alone(tm
     assert after["cost"] == 0.25
     assert after["spent"] == {"requests": 2, "unpriced": 1, "input": 200, "output": 20, "cache_read": 2}
     assert "  Cost so far: $0.25 (2 requests, 1 of unknown price)" in after["text"]
+
+
+async def test_what_changes_while_a_client_connects_is_in_what_the_client_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with World(tmp_path).running() as core:
+        session = await core.sessions.contexts.session(SESSION)
+        others = core.sessions.inspection.context.schedules.scheduler.others
+        read = others.questions_in
+
+        async def read_slowly(key: str) -> Sequence[Question]:
+            found = await read(key)
+            session.settings.todos = (Todo("Look", "pending"),)
+            return found
+
+        monkeypatch.setattr(others, "questions_in", read_slowly)
+        assert [todo.content for todo in (await core.gateway.now(SESSION)).todos] == ["Look"]
