@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.conversation.turns.costs import cost_in_words
 from goclaw.common.core.events import Question, Todo
+from goclaw.conversation.turns.costs import cost_in_words
 from goclaw.durable.store.spending import Spending, Spent
 from tests.harness import OWNER, World
 
