@@ -17,6 +17,7 @@ QUIET_SECONDS = 4 * hasty.LOOK_SECONDS
 """Past the daemon's next looks for faults."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 async def test_a_broken_users_file_is_told_to_the_admin_once_and_the_rest_goes_on(
     home: Installation, telegram: FakeTelegram

@@ -73,6 +73,7 @@ async def test_of_two_starts_at_once_both_are_right(bare: Installation) -> None:
     assert daemons_of(bare) == {pid_of(bare)}, "a second one would take the folder once the first is stopped"
 
 
+@pytest.mark.long
 async def test_a_restart_keeps_the_configuration_and_the_options(bare: Installation, folder: Path) -> None:
     elsewhere = folder / "elsewhere.yaml"
     elsewhere.write_text("models:\n  agent: demo\nlimits:\n  tool_calls: 7\n")

@@ -45,6 +45,7 @@ async def chatter(telegram: FakeTelegram) -> AsyncIterator[list[str]]:
     task.cancel()
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-backup-whole")
 async def test_backups_of_a_busy_daemon_are_whole_and_hold_nobody_up(
     home: Installation, telegram: FakeTelegram

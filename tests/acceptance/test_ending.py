@@ -290,6 +290,7 @@ async def test_a_second_signal_ends_it_at_once_with_all_that_it_runs(
     await home.stop()
 
 
+@pytest.mark.long
 async def test_a_thread_that_hangs_keeps_no_daemon_alive(folder: Path) -> None:
     packages = folder / "packages"
     described = packages / "hanging-1.0.dist-info"

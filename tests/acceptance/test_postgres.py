@@ -111,6 +111,7 @@ async def test_conversations_are_in_postgres_and_go_on_after_a_kill(
     assert "m1 exec" in exported.out and "m2 plain" in exported.out, exported.err
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-disk")
 async def test_while_postgres_is_away_people_are_told_and_every_message_is_answered_later(
     own_home: Installation, telegram: FakeTelegram, own_server: Server

@@ -45,6 +45,7 @@ async def test_kills_pauses_cut_lines_and_restarts_of_postgres_lose_nothing_and_
     assert found.messages > KILLS and found.takeovers > KILLS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.sqlite("has a Postgres of its own")

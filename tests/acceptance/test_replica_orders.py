@@ -82,6 +82,7 @@ async def begun(
     return here, there
 
 
+@pytest.mark.long
 async def test_a_program_at_another_daemon_stops_a_turn_and_clears_the_conversation_before_the_next(
     programs: list[Program], telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> None:

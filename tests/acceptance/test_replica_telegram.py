@@ -129,6 +129,7 @@ def called(replicas: list[Installation]) -> Called:
     return Called(replicas, ports)
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-telegram-replicas")
 async def test_updates_that_alternate_between_two_daemons_are_one_conversation_and_an_album_one_turn(
     called: Called, telegram: FakeTelegram, model: EchoModel

@@ -116,6 +116,7 @@ async def test_views_go_on_when_the_daemon_that_answers_is_gone(
         assert all(view.turn == "" for view in seen)
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-views-anywhere")
 async def test_a_program_that_asks_at_another_daemon_reads_the_answer_while_it_is_written(
     replicas: list[Installation], telegram: FakeTelegram, model: EchoModel, server: Server

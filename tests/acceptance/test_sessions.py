@@ -32,6 +32,7 @@ async def talking(folder: Path, model: EchoModel) -> AsyncIterator[Installation]
         yield made
 
 
+@pytest.mark.long
 async def test_a_conversation_reads_the_same_from_the_daemon_and_from_the_disk(talking: Installation) -> None:
     commands = (
         ("sessions", "list"),
@@ -90,6 +91,7 @@ async def indexed(folder: Path) -> None:
     await eventually(lambda: any(name.startswith("memory.db") for name in holding(folder)))
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-forgotten")
 async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Installation) -> None:
     assert (await talking.run("send", "--session", "tui:me", f"m3 run echo {WORD}")).code == 0

@@ -73,6 +73,7 @@ async def load(home: Home) -> AsyncIterator[None]:
         ended.set()
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-upgrade")
 @pytest.mark.promise("P-upgrade")
 async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Home, new_version: str) -> None:

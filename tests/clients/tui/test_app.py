@@ -284,6 +284,7 @@ async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway
         assert "message <29>" in screen.text()
 
 
+@pytest.mark.long
 @pytest.mark.screen
 async def test_a_large_screen_is_filled_with_older_rows(daemon: FakeGateway, stage: Stage) -> None:
     for number in range(60):

@@ -320,6 +320,7 @@ async def test_after_a_break_the_card_says_whether_a_decision_counted(tmp_path: 
         assert len(daemon.decided) == (way == "deafen")
 
 
+@pytest.mark.long
 @pytest.mark.screen
 async def test_two_clients_of_a_session_end_with_the_same_screen_though_one_is_slow_and_one_is_cut_off(
     tmp_path: Path,

@@ -127,6 +127,7 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
+@pytest.mark.long
 def test_a_state_folder_that_is_held_is_not_read(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Never two processes on the database: a daemon that just starts has the lock, and no socket yet."""
     tell(state, two_sessions)

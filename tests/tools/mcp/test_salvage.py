@@ -114,6 +114,7 @@ def test_half_a_character_becomes_one_that_says_so(given_text: str, kept: str) -
     assert json.loads(whole_characters(json.dumps(given_text).encode())) == kept
 
 
+@pytest.mark.long
 def test_an_answer_of_thousands_of_odd_parts_is_bounded() -> None:
     salvage = Salvage(lambda: "2025-11-25")
     salvage.note(SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call")))

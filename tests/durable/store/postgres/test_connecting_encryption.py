@@ -96,6 +96,7 @@ async def test_every_connection_of_a_process_is_verified_procrastinates_and_thos
         assert proxy.plain == 0 and proxy.encrypted >= 5
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-postgres-encrypted")
 async def test_no_log_has_the_password_while_connections_of_every_kind_fail(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -17,6 +17,7 @@ from tests.postgres import Server, fresh_place, frozen
 KEYS = sql("SELECT key FROM sessions ORDER BY key")
 
 
+@pytest.mark.long
 async def test_of_a_postgres_that_stands_still_only_the_first_look_waits_long(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ async def test_the_inspector_finds_no_fault_in_the_tools_over_stdio(home: Path) 
     assert {"read", "exec"} <= {each["name"] for each in listed["tools"]}
 
 
+@pytest.mark.long
 @pytest.mark.node
 async def test_the_inspector_finds_no_fault_calls_and_reads_over_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -187,6 +187,7 @@ def test_a_text_is_rendered_up_to_its_bound_and_shown_beyond_it() -> None:
     assert render(f"{longest}!").startswith('<pre class="plain">*a*')
 
 
+@pytest.mark.long
 def test_an_open_end_that_is_too_long_is_finished_as_it_is() -> None:
     growing, done, open_end = GrowingHtml(), "", ""
     piece = "word " * 100

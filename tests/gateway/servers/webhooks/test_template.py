@@ -144,6 +144,7 @@ def test_loops_end_in_time() -> None:
         slow.render([1] * 50, {}, "webhook ci")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chain", ["| json " * 60, "| upper | lower " * 60])
 def test_a_chain_of_filters_does_not_grow(chain: str) -> None:
     assert len(said(f"{{{{ body {chain} }}}}", {"a": '"\\' * 1_000})) <= MAX_TEXT + len(CUT)
