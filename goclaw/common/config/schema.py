@@ -310,7 +310,7 @@ class MediaSettings(Section):
         "copies of files that answers name.",
     )
     text_characters: int = Field(
-        20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."
+        20_000, ge=0, description="Maximum characters shown of a file or transcript; at most a quarter of the window."
     )
     transcriber: Spec | None = Field(
         None, description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`."

@@ -23,6 +23,7 @@ from goclaw.conversation.agent.context.window import WINDOW_SHARE, gets_file
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.llm.base import MAX_DOCUMENT, MAX_PAGES, PDF, ChatModel
+from goclaw.llm.token_counts import estimate_text
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
@@ -37,7 +38,7 @@ WRITE = "write"
 PAUSES, MAX_PAUSE = (1.0, 2.0), 10.0
 """Seconds between attempts to fetch a file: short, because a person waits."""
 CHARACTERS = 3
-"""A token has about as many, in most languages more."""
+"""A token of a text in Latin letters has at least about as many."""
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
 SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
@@ -98,6 +99,11 @@ class ShownFiles:
         if self.model is None or not (is_pdf and 0 < pages <= MAX_PAGES and len(data) <= MAX_DOCUMENT):
             return False
         return gets_file(self.model, Image("", PDF, pages))
+
+    def fit(self, text: str) -> str:
+        """Return the beginning of a text that takes no more than its share of the model's window."""
+        tokens, share = estimate_text(text), self.model.context_window // WINDOW_SHARE if self.model else 0
+        return text[: len(text) * share // tokens] if 0 < share < tokens else text
 
 
 @record
@@ -205,9 +211,10 @@ class Attachments:
         if text is None:
             return [(f"[{head}, {mime}: {place}]", "")]
         text = mask_known(text)
-        if len(text) > shown.characters:
-            place = f"{place}; the first {shown.characters:,} of {len(text):,} characters follow"
-        return [(f"[{head}: {place}]", ""), (text[: shown.characters], f"the file {name}", IN_A_FILE)]
+        part = shown.fit(text[: shown.characters])
+        if len(part) < len(text):
+            place = f"{place}; the first {len(part):,} of {len(text):,} characters follow"
+        return [(f"[{head}: {place}]", ""), (part, f"the file {name}", IN_A_FILE)]
 
     async def _convert(
         self, name: str, data: bytes, attachment: Attachment, place: str, shown: ShownFiles
@@ -229,7 +236,7 @@ class Attachments:
         for mime, picture in media:
             shown.images.append(Image(await self.environment.blobs.put(picture, mime), mime))
         counted = f"; {document.size}" if document.size else ""
-        told = "\n".join(filter(None, (f"[{document.head}]", document.content)))
+        told = shown.fit("\n".join(filter(None, (f"[{document.head}]", document.content))))
         return [(f"[{head}: {place}{counted}]", ""), (told, f"the file {name}", IN_A_FILE, blob)]
 
     async def _recording(
@@ -252,8 +259,9 @@ class Attachments:
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
         origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
-        if len(words) > shown.characters:
-            words = f"{words[: shown.characters]}\n[cut: {len(words) - shown.characters:,} more characters]"
+        part = shown.fit(words[: shown.characters])
+        if len(part) < len(words):
+            words = f"{part}\n[cut: {len(words) - len(part):,} more characters]"
         return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:

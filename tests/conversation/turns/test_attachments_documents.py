@@ -11,7 +11,7 @@ from goclaw.conversation.turns import attachments
 from goclaw.errors import ToolError
 from goclaw.llm.base import MAX_DOCUMENT, MAX_PAGES, PDF, Request
 from goclaw.llm.scripted import Answer, text_of
-from goclaw.llm.token_counts import PER_PAGE
+from goclaw.llm.token_counts import PER_PAGE, estimate_text
 from goclaw.tools.hooks.base import HookAnswer
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Document, Selection, SourceFile
@@ -192,7 +192,11 @@ async def test_a_small_window_is_shown_less_of_a_document(reads: Reads, tmp_path
         await send(core)
         world.script.context_window = 8_192
         await send(core, BILL, 2)
-    assert [each.characters for each in wanted] == [20_000, 6_144]
+        assert [each.characters for each in wanted] == [20_000, 6_144]
+        reads(text="漢" * 6_000)
+        await send(core, BILL, 3)
+        shown = text_of(world.script.requests[-1].messages[-1])
+    assert 1_800 < shown.count("漢") * estimate_text("漢" * 100) / 100 <= 2_048, "a quarter, whatever the script"
 
 
 @pytest.mark.promise("P-media")
