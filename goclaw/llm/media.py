@@ -47,7 +47,7 @@ class AcceptedMedia:
         self.blind = False
         """The server has refused pictures for this model."""
         self._refused: set[str] = set()
-        """Keys of what it has refused: the same bytes would be refused again."""
+        """Keys of refused pictures and documents: the same bytes would be refused again."""
         self.changes = 0
         """How often the model has been shown less than before."""
 
@@ -83,7 +83,7 @@ class AcceptedMedia:
     async def load(
         self, message: MediaT, load: Callable[[Image], Awaitable[LoadedT]]
     ) -> tuple[MediaT, dict[str, LoadedT]]:
-        """Return the message as the model is shown it, and what was loaded of its pictures and documents, by key."""
+        """Return the message as the model is shown it, and its pictures and documents by key, as far as they exist."""
         taken = [image for image in message.images if self.takes(image)]
         found: dict[str, LoadedT] = {}
         for image in taken:
@@ -93,7 +93,7 @@ class AcceptedMedia:
 
 
 def _as_shown(message: MediaT, taken: Sequence[Image], found: Collection[str]) -> MediaT:
-    """Return the message with what is taken and found: lines say which pictures it lacks, documents stay as text."""
+    """Return the message with the media that are found: lines say which pictures it lacks, documents stay as text."""
     kept = tuple(image for image in taken if image.blob in found)
     lost = [NO_LONGER_KEPT] * sum(not image.pages for image in taken if image.blob not in found)
     unseen = [NOT_SEEN] if any(not image.pages and image not in taken for image in message.images) else []
@@ -124,8 +124,8 @@ async def again_without_media(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield the events of a request; one that is refused for its pictures or documents is made again without them.
 
-    The refusal is remembered while the process lives: for the model where it takes no pictures, else for what was in
-    this request, so that a conversation with a photo in it goes on.
+    The refusal is remembered while the process lives: for the model where it takes no pictures, else for those of this
+    request, so that a conversation with a photo in it goes on.
 
     Raises:
         ModelError: as `ask`.
@@ -147,7 +147,7 @@ async def again_without_media(
 
 
 def _leave_out_refused(error: ModelError, request: Request, media: AcceptedMedia) -> bool:
-    """Leave out what a request may have been refused for; return whether another one is worth a try."""
+    """Leave out the likely reason for a refusal; return whether another request is worth a try."""
     words = str(error)
     if error.kind is ModelErrorKind.OVERFLOW:
         return media.leave_out(request, documents=True)  # their size is the least known

@@ -183,7 +183,7 @@ class Attachments:
         return f"[{_describe(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles) -> list[Piece]:
-        """Return the lines and the text of a file; what a model is shown besides is added to `shown`."""
+        """Return the lines and the text of a file; its pictures and the file itself are added to `shown`."""
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
