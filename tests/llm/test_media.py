@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import SecretStr
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
@@ -18,6 +20,7 @@ from goclaw.llm.ollama import encode
 from goclaw.llm.pydantic_ai import PROVIDER
 from tests.llm.asking import PICTURE, ask, saying
 from tests.llm.fake_provider import FakeProvider, refusal
+from tests.llm.oracles import validated
 from tests.llm.wires import ANTHROPIC, OPENAI, Wire
 
 BYTES = base64.b64encode(PICTURE)
@@ -71,6 +74,9 @@ async def test_each_protocol_has_a_form_for_documents_and_none_pays_for_the_text
     models = [wire.open(fake.url, ports, documents=True) for wire in (ANTHROPIC, OPENAI)]
     for model in (*models, through_pydantic_ai(fake, ports, documents=True)):
         assert (await ask(model, saying(sent()))).text == "Hello"
+    types = (MessageCreateParamsStreaming, CompletionCreateParamsStreaming, CompletionCreateParamsStreaming)
+    for kind, received in zip(types, fake.asked, strict=True):
+        assert validated(kind, received.body) == received.body, "as the official SDK has it"
     parts = [received.body["messages"][-1]["content"] for received in fake.asked]
     data = f"data:{PDF};base64,{BYTES.decode()}"
     source = {"type": "base64", "media_type": PDF, "data": BYTES.decode()}
