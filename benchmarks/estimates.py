@@ -16,7 +16,8 @@ from benchmarks.real_tokenizers import TokenizersMissing, count
 from benchmarks.texts import texts
 from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.agent.context.window import Calibration, ContextEntry, Window
+from goclaw.conversation.agent.context.calibration import Calibration
+from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.llm.base import Finished, Stop, Usage
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.llm.tool_calls import trimmed_schema

@@ -33,13 +33,13 @@ from goclaw.llm.encoded import (
     EncodedMessages,
     EncodedTools,
     Pictures,
-    again_without_pictures,
     clean,
     results_first,
     splice,
 )
 from goclaw.llm.failures import connecting, flag_errors, reading
 from goclaw.llm.http_streams import drain, join_texts, post, read_events
+from goclaw.llm.media import again_without_media
 from goclaw.llm.token_counts import estimate_request
 
 BASE_URL = "https://api.anthropic.com"
@@ -75,7 +75,7 @@ class AnthropicModel(KnownModel):
         self._defers = settings.defer_tools and not WITHOUT_SEARCH.search(self._name)
         """Whether it is left to the API to find the tools of the index."""
         self._messages = EncodedMessages(
-            partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
+            partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images, reads=options.documents
         )
         self._tools = EncodedTools(encode_tools)
         self._deferred = EncodedTools(partial(encode_tools, defer_loading=True))
@@ -84,9 +84,12 @@ class AnthropicModel(KnownModel):
     def sees_images(self) -> bool:
         return super().sees_images and not self._messages.blind
 
+    def takes(self, image: Image) -> bool:
+        return self._messages.takes(image)
+
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_media(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Return Anthropic's own count; an estimate when it cannot be had."""
@@ -188,7 +191,10 @@ def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> B
 
 def _pictures(images: Sequence[Image], pictures: Pictures) -> list[dict[str, Any]]:
     return [
-        {"type": "image", "source": {"type": "base64", "media_type": image.mime, "data": pictures[image.blob]}}
+        {
+            "type": "document" if image.pages else "image",
+            "source": {"type": "base64", "media_type": image.mime, "data": pictures[image.blob]},
+        }
         for image in images
     ]
 

@@ -14,7 +14,7 @@ import aiohttp
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.messages import AssistantMessage, Message
+from goclaw.common.core.messages import AssistantMessage, Image, Message
 from goclaw.common.core.records import record
 from goclaw.common.health.resources import free_memory
 from goclaw.common.specs import ToolSpec
@@ -33,6 +33,13 @@ LOCAL_WAIT = 120.0
 SMALL_WINDOW = 16_384
 """Tokens up to which a context window is small (docs/models.md): tools in short form, answers of a quarter of it, no
 summary that a person waits for."""
+
+PDF = "application/pdf"
+MAX_DOCUMENT, MAX_PAGES = 15 << 20, 100
+"""Bytes and pages of a document that the large providers all take: Anthropic requests of 32 MB and 100 pages, 600 in a
+window of a million tokens (platform.claude.com, "PDF support"); OpenAI 50 MB, before that 32 MB and 100 pages
+(developers.openai.com, "File inputs"); Gemini requests of 20 MB and 1,000 pages (ai.google.dev, "Document
+understanding"). Base64 makes 20 MB of 15."""
 
 MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""
@@ -262,6 +269,15 @@ class ChatModel(Protocol):
 
     async def count(self, request: Request) -> int:
         """Count the tokens of the request: by the provider where it does, else by an estimate."""
+        ...
+
+
+@runtime_checkable
+class DocumentModel(Protocol):
+    """A model that may be given documents themselves."""
+
+    def takes(self, image: Image) -> bool:
+        """Whether the model is shown this picture or document: it takes such ones, and has not refused this one."""
         ...
 
 

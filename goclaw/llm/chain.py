@@ -9,12 +9,13 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field, replace
 
 from goclaw.common.core.clock import Backoff, Clock
-from goclaw.common.core.messages import AssistantMessage, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, UserMessage
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import (
     LOCAL_WAIT,
     AskedModel,
     ChatModel,
+    DocumentModel,
     Emptiness,
     Finished,
     Looking,
@@ -187,6 +188,11 @@ class ModelChain:
     @property
     def sees_images(self) -> bool:
         return self._candidates()[0].model.sees_images
+
+    def takes(self, image: Image) -> bool:
+        """Whether the model that would be asked now is shown this picture or document; others do as they can."""
+        model = self._candidates()[0].model
+        return isinstance(model, DocumentModel) and model.takes(image)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask the models in turn until one has answered. `Restarted` comes before an answer that starts over.

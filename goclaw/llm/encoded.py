@@ -1,8 +1,7 @@
 """Each message is mapped to a wire's form once and kept as bytes; a request's body is those bytes, joined.
 
 A turn then costs its new part, not the length of the conversation. Kept by identity while the message lives: messages
-are frozen, so the bytes stay true. A request that a server refuses for its pictures is made once more without them
-(`again_without_pictures`).
+are frozen, so the bytes stay true.
 """
 
 import asyncio
@@ -10,27 +9,17 @@ import base64
 import hashlib
 import re
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, repeat
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
-from goclaw.common.core.messages import (
-    NO_LONGER_KEPT,
-    NOT_SEEN,
-    AssistantMessage,
-    Image,
-    Message,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage, shift
 from goclaw.common.specs import TOOL_CALL, ToolSpec
-from goclaw.errors import ModelError, ModelErrorKind, ToolError
-from goclaw.llm.base import Beginning, Continued, ModelEvent, Request
+from goclaw.llm.base import Beginning, Continued, Request
+from goclaw.llm.media import AcceptedMedia
 
 Blocks = tuple[bytes, ...]
 """JSON texts of one message: content blocks, or one whole message, depending on the wire."""
@@ -46,7 +35,6 @@ LONG, MOST_TEXTS, MOST_JOINED = 200, 64, 8 << 20
 beside the forms of the single messages. Below, putting together costs some 50 µs a request."""
 RESULTS_SEEN = AssistantMessage("I have the results.")
 """A constant object, so that it is encoded once."""
-PicturedT = TypeVar("PicturedT", bound=UserMessage | ToolResult)
 
 
 class _Kept(weakref.ref[Message]):
@@ -86,16 +74,18 @@ class _Joined:
             self.texts = [b",".join(self.texts)]
 
 
-class EncodedMessages:
+class EncodedMessages(AcceptedMedia):
     """The encoded forms of the messages of all conversations with one model."""
 
     def __init__(
-        self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]], sees: Callable[[], bool] = lambda: True
+        self,
+        encode: Encode,
+        load_image: Callable[[str], Awaitable[bytes]],
+        sees: Callable[[], bool] = lambda: True,
+        *,
+        reads: bool = False,
     ) -> None:
-        """`sees`: whether the model can be shown pictures, as far as is known; see also `drop_pictures`."""
-        self._sees = sees
-        self.blind = False
-        """The server has refused pictures for this model."""
+        super().__init__(sees, reads=reads)
         self._encode = encode
         self._load_image = load_image
         self._kept: dict[int, _Kept] = {}
@@ -109,8 +99,10 @@ class EncodedMessages:
         found = [kept.blocks for kept in map(self._kept.get, map(id, messages), repeat(_UNKNOWN))]
         new = [index for index, blocks in enumerate(found) if not blocks] if () in found else []
         for number, index in enumerate(new, 1):
-            found[index] = self._encode(*await self._with_pictures(as_offered(messages[index], tools)))
-            self.store(messages[index], found[index])
+            before = self.changes
+            found[index] = self._encode(*await self._with_media(as_offered(messages[index], tools)))
+            if before == self.changes:  # else another request was refused meanwhile for what may be in this form
+                self.store(messages[index], found[index])
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return found
@@ -143,20 +135,9 @@ class EncodedMessages:
         kept.key, kept.blocks = id(message), tuple(map(_trim, blocks))
         self._kept[kept.key] = kept
 
-    def leave_out_pictures(self, request: Request) -> bool:
-        """Encode a request's messages without their pictures from now on; return whether that changes anything."""
-        changed = False
-        for message in request.messages:
-            if not isinstance(message, AssistantMessage) and message.images:
-                plain = as_offered(unseen(message), request.tools)
-                blocks, kept = self._encode(plain, {}), self._kept.get(id(message))
-                changed = changed or kept is None or kept.blocks != blocks
-                self.store(message, blocks)
-        return changed
-
-    def drop_pictures(self) -> None:
-        """Show the model no picture from now on, in no conversation."""
-        self.blind = True
+    def forget_forms(self) -> None:
+        """Encode messages with pictures or documents anew from now on."""
+        super().forget_forms()
         self._separate()
         for kept in list(self._kept.values()):
             message = kept()
@@ -175,17 +156,10 @@ class EncodedMessages:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def _with_pictures(self, message: Message) -> tuple[Message, Pictures]:
-        """Return the message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
+    async def _with_media(self, message: Message) -> tuple[Message, Pictures]:
         if isinstance(message, AssistantMessage) or not message.images:
             return message, {}
-        if self.blind or not self._sees():
-            return unseen(message), {}
-        found: dict[str, str] = {}
-        for image in message.images:
-            with suppress(ToolError):
-                found[image.blob] = await self._picture(image)
-        return without_lost(message, found.keys()), found
+        return await self.load(message, self._picture)
 
     async def _picture(self, image: Image) -> str:
         data = await self._load_image(image.blob)
@@ -196,33 +170,6 @@ class EncodedMessages:
 def _trim(block: bytes) -> bytes:
     """Return a copy without the room after it: orjson leaves up to 4 KB there, and twice the length of long texts."""
     return bytes(memoryview(block))
-
-
-def without_lost(message: PicturedT, found: Container[str]) -> PicturedT:
-    """Return the message without the pictures that were not found; it says that there were some."""
-    kept = tuple(image for image in message.images if image.blob in found)
-    lost = [NO_LONGER_KEPT] * (len(message.images) - len(kept))
-    return replace(_with_lines(message, lost), images=kept) if lost else message
-
-
-def unseen(message: PicturedT) -> PicturedT:
-    """Return the message as a model without eyes gets it: it says that there is a picture."""
-    if not message.images:
-        return message
-    if isinstance(message, ToolResult):
-        return replace(_with_lines(message, [NOT_SEEN]), images=())
-    return replace(message, text=f"{NOT_SEEN}\n{message.text}".strip(), images=())  # a reminder may stand at the end
-
-
-def _with_lines(message: PicturedT, lines: Sequence[str]) -> PicturedT:
-    if isinstance(message, ToolResult):
-        return replace(message, content="\n".join([message.content, *lines]).strip())
-    return replace(message, text="\n".join([message.text, *lines]).strip())
-
-
-def caption(message: ToolResult) -> str:
-    """Return the text next to the pictures of a result, where a protocol takes them from a person only."""
-    return f"[what {message.name} returned, call {message.call_id}]"
 
 
 class EncodedTools:
@@ -306,7 +253,8 @@ def alternating(messages: Sequence[Message]) -> Sequence[Message]:
         last = merged[-1] if merged else None
         if isinstance(message, UserMessage) and isinstance(last, UserMessage):
             text = "\n\n".join(filter(None, (last.text, message.text)))
-            merged[-1] = replace(message, text=text, images=(*last.images, *message.images))
+            foreign = (*last.foreign, *shift(message.foreign, len(text) - len(message.text)))
+            merged[-1] = replace(message, text=text, images=(*last.images, *message.images), foreign=foreign)
         else:
             merged.append(message)
     return merged
@@ -323,7 +271,7 @@ def add_reminder(messages: Sequence[Message], reminder: str) -> list[Message]:
         return ordered
     *before, last = ordered or [UserMessage("")]
     if isinstance(last, UserMessage):
-        return [*before, replace(last, text=f"{last.text}\n\n{reminder}".strip())]
+        return [*before, replace(last, text=f"{last.text}\n\n{reminder}" if last.text.strip() else reminder)]
     return [*before, last, UserMessage(reminder)]
 
 
@@ -384,54 +332,3 @@ def clean(name: str) -> str:
     if name and not NAME.search(name):
         return name
     return f"{NAME.sub('_', name)}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-NO_PICTURES = re.compile(
-    r"multi-?modal|vision|mmproj"  # vLLM, llama.cpp
-    r"|(image|picture).{0,80}(support|not allowed)|support.{0,40}(image|picture)"  # OpenAI, LM Studio, OpenRouter
-    r"|missing data required for image"  # Ollama
-    r"|unknown variant `?image"  # DeepSeek
-    r"|content.{0,60}must be a string",  # Groq's text models
-    re.IGNORECASE,
-)
-"""The model takes no pictures at all; the servers' own wordings, as documented or seen in 2026."""
-ONE_PICTURE = re.compile(r"format|\bvalid|mime|\bsize|exceed|large|unsupported image", re.IGNORECASE)
-"""Refusals of one picture, not of pictures in general: it is too large, say, or of a type the model cannot read."""
-ABOUT_PICTURES = re.compile(r"image|picture", re.IGNORECASE)
-PICTURE_REFUSALS = frozenset({ModelErrorKind.REJECTED, ModelErrorKind.NOT_FOUND, ModelErrorKind.SERVER})
-"""Kinds of errors that servers use: 400, 404 (OpenRouter), 500 (llama.cpp, Ollama)."""
-
-
-async def again_without_pictures(
-    ask: Callable[[Request], AsyncGenerator[ModelEvent, None]], request: Request, messages: EncodedMessages
-) -> AsyncGenerator[ModelEvent, None]:
-    """Yield the events of a request; one that is refused for its pictures is made once more without them.
-
-    The refusal is remembered while the process lives: for the model where it takes no pictures, else for
-    the messages of this request, so that a conversation with a photo in it goes on.
-
-    Raises:
-        ModelError: as `ask`.
-    """
-    begun = False
-    try:
-        async with aclosing(ask(request)) as events:
-            async for event in events:
-                begun = True
-                yield event
-        return
-    except ModelError as error:
-        words = str(error)
-        if (
-            begun
-            or error.kind not in PICTURE_REFUSALS
-            or not (ABOUT_PICTURES.search(words) or NO_PICTURES.search(words))
-        ):
-            raise
-        if not messages.leave_out_pictures(request):
-            raise
-        if NO_PICTURES.search(words) and not ONE_PICTURE.search(words):
-            messages.drop_pictures()
-    async with aclosing(ask(request)) as events:
-        async for event in events:
-            yield event

@@ -36,17 +36,10 @@ from goclaw.llm.base import (
     Usage,
 )
 from goclaw.llm.data import ANSWER_SHARE, INEXACT, LEAST_OUTPUT, sees, usual_output
-from goclaw.llm.encoded import (
-    Blocks,
-    EncodedMessages,
-    EncodedTools,
-    Pictures,
-    again_without_pictures,
-    caption,
-    with_conversation,
-)
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, with_conversation
 from goclaw.llm.failures import UNREADABLE, classify, fail, flag_errors, from_text, piece_of_text
 from goclaw.llm.http_streams import promptly
+from goclaw.llm.media import again_without_media, caption
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools, no_tools
 from goclaw.llm.served import WindowOrigin
@@ -167,7 +160,7 @@ class OllamaModel:
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_media(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Return an estimate: the protocol has no count."""

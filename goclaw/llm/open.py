@@ -134,7 +134,7 @@ def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
 
 MARGIN = 1.5
 """Factor between an estimate of tokens and what a request has at most: `scripts/bench --only estimates` shows how far
-off they are before a model's factor is learnt (`agent.context.window.Calibration`)."""
+off they are before a model's factor is learnt (`agent.context.calibration`)."""
 MAX_THINKING = 12_288
 """Tokens that a model may think in addition to the limit of its answer: the maximum of `llm.anthropic.BUDGETS`."""
 

@@ -33,15 +33,14 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     add_reminder,
-    again_without_pictures,
     alternating,
     answer_results,
-    caption,
     clean,
     with_conversation,
 )
 from goclaw.llm.failures import flag_errors, reading
 from goclaw.llm.http_streams import drain, join_texts, post, read_events
+from goclaw.llm.media import again_without_media, caption
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, OpenAIAnswer
 from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
@@ -82,16 +81,21 @@ class OpenAIChatModel(KnownModel):
         """Whether its server is asked about the model: one of the public ones has nothing to say."""
         self._endpoint = ServedEndpoint(ports.http, base_url.rstrip("/"), self._name, self._headers)
         self._looking, self._has_looked = asyncio.Lock(), False
-        self._messages = EncodedMessages(self._encode, ports.load_image, lambda: self.sees_images)
+        self._messages = EncodedMessages(
+            self._encode, ports.load_image, lambda: self.sees_images, reads=options.documents
+        )
         self._tools = EncodedTools(encode_tools)
 
     @property
     def sees_images(self) -> bool:
         return super().sees_images and not self._messages.blind
 
+    def takes(self, image: Image) -> bool:
+        return self._messages.takes(image)
+
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_media(self._events, request, self._messages)))
 
     async def look(self) -> None:
         """Learn the model's window from its server, once; see `base.Looking`. A server may say nothing of it."""
@@ -207,7 +211,10 @@ class OpenAIChatModel(KnownModel):
         content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         for image in images:
             url = f"data:{image.mime};base64,{pictures[image.blob]}"
-            content.append({"type": "image_url", "image_url": {"url": url}})
+            if image.pages:
+                content.append({"type": "file", "file": {"filename": "document.pdf", "file_data": url}})
+            else:
+                content.append({"type": "image_url", "image_url": {"url": url}})
         return orjson.dumps({"role": "user", "content": content})
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import Image
 from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.failures import fail, flag_errors
 from goclaw.llm.http_streams import promptly
+from goclaw.llm.media import AcceptedMedia, again_without_media
 from goclaw.llm.open import unknown
 
 if TYPE_CHECKING:
@@ -31,8 +33,16 @@ class PydanticAIModel(KnownModel):
     def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
         super().__init__(spec, options, ports)
         self._settings = settings
+        self._media = AcceptedMedia(lambda: self.sees_images, reads=options.documents)
         self._bridge: Bridge | None = None
         self._loading = asyncio.Lock()
+
+    @property
+    def sees_images(self) -> bool:
+        return super().sees_images and not self._media.blind
+
+    def takes(self, image: Image) -> bool:
+        return self._media.takes(image)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`.
@@ -40,7 +50,7 @@ class PydanticAIModel(KnownModel):
         Raises:
             ConfigError: pydantic-ai does not know the provider, or it lacks a key; only then can that be known.
         """
-        return aclosing(flag_errors(self._events(request)))
+        return aclosing(flag_errors(again_without_media(self._events, request, self._media)))
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         async with self._loading:
@@ -62,7 +72,7 @@ class PydanticAIModel(KnownModel):
     def _load(self) -> "Bridge":
         from goclaw.llm.pydantic_ai_bridge import Bridge
 
-        return Bridge(self.spec, self._settings, self._ports.load_image, lambda: self.sees_images)
+        return Bridge(self.spec, self._settings, self._ports.load_image, self._media)
 
 
 def open_pydantic_ai(

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic_ai import exceptions
@@ -30,11 +30,12 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from goclaw.common.config.schema import ProviderSettings
-from goclaw.common.core.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
-from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
+from goclaw.common.core.messages import AssistantMessage, Image, Native, ToolCall, ToolResult, UserMessage
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
+from goclaw.llm.encoded import as_offered, results_first
 from goclaw.llm.failures import fail, piece_of_text
+from goclaw.llm.media import AcceptedMedia, caption
 from goclaw.llm.open import unknown
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name, trimmed_schema
 
@@ -83,10 +84,10 @@ class Bridge:
         spec: str,
         settings: ProviderSettings,
         load_image: Callable[[str], Awaitable[bytes]],
-        sees: Callable[[], bool] = lambda: True,
+        media: AcceptedMedia,
     ) -> None:
         self._spec = spec
-        self._sees = sees
+        self._media = media
         self._native_name = f"pydantic-ai/{spec.partition(':')[0]}"
         self._load_image = load_image
         try:
@@ -151,13 +152,11 @@ class Bridge:
             if isinstance(message, AssistantMessage):
                 history.append(self._response(message))
                 continue
-            message = message if self._sees() else unseen(message)
             if isinstance(message, UserMessage):
                 add(UserPromptPart(await self._content(message)))
                 continue
             outcome: Any = "failed" if message.is_error else "success"
-            pictures = await self._pictures(message)
-            message = without_lost(message, pictures.keys())
+            message, pictures = await self._media.load(message, self._load)
             add(ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome))
             if message.images:
                 shown = [pictures[image.blob] for image in message.images]
@@ -168,20 +167,15 @@ class Bridge:
         return history
 
     async def _content(self, message: UserMessage) -> Any:
-        """Return text alone as a string, with pictures as a list."""
-        found = await self._pictures(message)
-        message = without_lost(message, found.keys())
+        """Return text alone as a string, with pictures and documents as a list."""
+        message, found = await self._media.load(message, self._load)
         if not message.images:
             return message.text
         pictures = [found[image.blob] for image in message.images]
         return [message.text, *pictures] if message.text else pictures
 
-    async def _pictures(self, message: UserMessage | ToolResult) -> dict[str, BinaryContent]:
-        found: dict[str, BinaryContent] = {}
-        for image in message.images:
-            with suppress(ToolError):
-                found[image.blob] = BinaryContent(await self._load_image(image.blob), media_type=image.mime)
-        return found
+    async def _load(self, image: Image) -> BinaryContent:
+        return BinaryContent(await self._load_image(image.blob), media_type=image.mime)
 
     def _response(self, message: AssistantMessage) -> ModelResponse:
         native = message.native

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.clock import Clock, RealClock
-from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.common.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult
 from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
@@ -93,12 +93,14 @@ class ScriptedModel:
         spec: str = "scripted:test",
         context_window: int = CONTEXT_WINDOW,
         sees_images: bool = True,
+        reads_documents: bool = False,
         clock: Clock | None = None,
         gate: asyncio.Event | None = None,
     ) -> None:
         self.spec = spec
         self.context_window = context_window
         self.sees_images = sees_images
+        self.reads_documents = reads_documents
         self.gate = gate
         self.streaming = asyncio.Event()
         self.closed = 0
@@ -120,6 +122,10 @@ class ScriptedModel:
             ModelError: the script says so, or it has no answer left (`rejected`).
         """
         return aclosing(self._events(request))
+
+    def takes(self, image: Image) -> bool:
+        """Whether it is shown this picture or document."""
+        return self.reads_documents if image.pages else self.sees_images
 
     async def count(self, request: Request) -> int:
         """Return an estimate."""
@@ -219,6 +225,7 @@ def open_scripted(spec: str, settings: ProviderSettings, options: ModelOptions, 
         spec=spec,
         context_window=options.context_window or CONTEXT_WINDOW,
         sees_images=options.images is not False,
+        reads_documents=options.documents,
         clock=ports.clock,
     )
 

@@ -4,7 +4,7 @@ Every byte of the UTF-8 form weighs something, by the kind of character that it 
 one pass in C, and far better than so many bytes a token: code, JSON, logs and scripts beyond Latin differ in little but
 their characters. The weights are the least squares over seven real tokenizers and the kinds of text that people and
 tools send; `scripts/bench --only estimates` shows how far off they are on other texts. The remaining difference is that
-between tokenizers, which `agent.context.window` learns (`Calibration`).
+between tokenizers, which `agent.context.calibration` learns.
 
 In a server's report anything that is no number counts as nothing: an answer that came whole is worth more than its
 bill, and nonsense in the usage must not make it fail.
@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.common.specs import ToolSpec
 from goclaw.llm.base import MAX_TOKENS, Request
 from goclaw.llm.tool_calls import trimmed_schema
@@ -52,6 +52,8 @@ PER_MESSAGE = 4
 """The marks of role and end around a message in the usual templates; as many around a call and a tool."""
 PER_IMAGE = 1_600
 """Tokens that the large providers charge for a picture of about a megapixel."""
+PER_PAGE = 2_400
+"""Tokens of a page of a document, its text and its picture: Anthropic says about 7,000 for three ("PDF support")."""
 
 
 _TOOLS: dict[int, tuple[ToolSpec, int]] = {}
@@ -80,7 +82,22 @@ def estimate_message(message: Message) -> int:
         calls = (PER_MESSAGE + estimate_text(call.name) + _tokens(orjson.dumps(call.input)) for call in message.calls)
         return PER_MESSAGE + estimate_text(message.text) + sum(calls)
     text = message.text if isinstance(message, UserMessage) else message.content
-    return PER_MESSAGE + estimate_text(text) + PER_IMAGE * len(message.images)
+    return PER_MESSAGE + estimate_text(text) + (_estimate_media(message) if message.images else 0)
+
+
+def estimate_document(document: Image) -> int:
+    """Estimate the tokens of a document that a model is given itself."""
+    return PER_PAGE * document.pages
+
+
+def _estimate_media(message: UserMessage | ToolResult) -> int:
+    """Estimate what pictures and documents add to the text of a message; that of a document is not sent with it."""
+    tokens = sum(estimate_document(image) or PER_IMAGE for image in message.images)
+    documents = {image.blob for image in message.images if image.pages}
+    if not isinstance(message, UserMessage) or not documents:
+        return tokens
+    texts = (message.text[piece.start : piece.end] for piece in message.foreign if piece.blob in documents)
+    return tokens - sum(map(estimate_text, texts))
 
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:

@@ -45,10 +45,12 @@ def test_only_what_is_not_in_the_request_is_said_otherwise_and_only_where_there_
 async def test_a_result_stays_one_of_tool_call_where_its_picture_is_left_out() -> None:
     seen = ToolResult("c2", "glob", "y", images=(Image("0" * 64, "image/png"),))
     request = Request("", [seen], [READ, BY_CALL])
-    messages = EncodedMessages(encode, load, lambda: False)
-    before = await messages.blocks(request.messages, request.tools)
-    assert not messages.leave_out_pictures(request), "there was none in it"
-    assert before == await messages.blocks(request.messages, request.tools)
+    messages = EncodedMessages(encode, load)
+    assert len((await messages.blocks(request.messages, request.tools))[0]) == 2, "the result and its picture"
+    assert messages.leave_out(request, documents=False)
+    assert not messages.leave_out(request, documents=False), "there is none in it any more"
+    ((said,),) = await messages.blocks(request.messages, request.tools)
+    assert f'"tool_name":"{TOOL_CALL}"'.encode() in said
 
 
 def called(body: Any) -> list[str]:

@@ -67,4 +67,38 @@ BUGS: list[Bug] = [
         "scans=False)",
         "tests/tools/builtin/test_document_search.py",
     ),
+    bug(
+        "a PDF that a provider refuses is sent again with every message",
+        "CC: a PDF of more than 100 pages breaks all later requests of its session",
+        "goclaw/llm/media.py",
+        "            self._refused |= shown\n",
+        "            pass\n",
+        "tests/llm/test_media.py::test_a_document_that_a_server_refuses_goes_as_text_from_then_on",
+    ),
+    bug(
+        "a document is paid for as a file and as text",
+        "class context: the window counts one of them",
+        "goclaw/llm/media.py",
+        "text[: piece.start] + AS_A_FILE + text[piece.end :]",
+        "text",
+        "tests/llm/test_media.py::test_each_protocol_has_a_form_for_documents_and_none_pays_for_the_text_too",
+    ),
+    bug(
+        "a model reads in a file what a hook has taken out of the message",
+        "class trust: hooks judge the text alone",
+        "goclaw/conversation/turns/user_message.py",
+        "if not (image.pages and self.judges_messages))",
+        "if image)",
+        "tests/conversation/turns/test_attachments_documents.py::"
+        "test_where_hooks_judge_messages_they_judge_all_that_the_model_reads",
+    ),
+    bug(
+        "a document stays in the window of a model that takes none",
+        "class context: a change of model fills the window with pages that are not sent",
+        "goclaw/conversation/turns/agent_services.py",
+        "        session.window.show_documents(model)\n",
+        "",
+        "tests/conversation/turns/test_attachments_documents.py::"
+        "test_a_chat_goes_on_with_a_model_that_takes_none_and_back",
+    ),
 ]

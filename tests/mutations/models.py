@@ -207,7 +207,7 @@ BUGS: list[Bug] = [
     bug(
         "a count of what was not cached is taken for the whole request",
         "OC: /status says 2 % when the next request cannot fit",
-        "goclaw/conversation/agent/context/window.py",
+        "goclaw/conversation/agent/context/calibration.py",
         "done.usage.input < MIN_FACTOR * before",
         "False",
         "tests/conversation/turns/test_turn_context_shortage.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
@@ -313,7 +313,7 @@ BUGS: list[Bug] = [
         "/context counts prompt and tools twice once the provider has counted them",
         "class context: a figure that no request has",
         "goclaw/conversation/turns/turn_context.py",
-        "            conversation=max(0, said - found.overhead),\n",
+        "            conversation=max(0, said - found.overhead - as_files),\n",
         "            conversation=max(0, said),\n",
         "tests/gateway/intake/commands/test_conversation_context.py::test_the_parts_make_what_status_says_once_the_provider_has_counted",
     ),

@@ -42,8 +42,8 @@ BUGS: list[Bug] = [
         "a result whose picture is left out is said under another name than before",
         "class offering: what a provider has cached fits no more, and a refusal is tried in vain",
         "goclaw/llm/encoded.py",
-        "as_offered(unseen(message), request.tools)",
-        "unseen(message)",
+        "as_offered(messages[index], tools)",
+        "messages[index]",
         "tests/llm/test_encoded_offered.py::test_a_result_stays_one_of_tool_call_where_its_picture_is_left_out",
     ),
     bug(

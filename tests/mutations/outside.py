@@ -294,17 +294,17 @@ BUGS: list[Bug] = [
     bug(
         "pictures of people go to a model that sees none",
         "class context: one photo refuses a chat for ever",
-        "goclaw/llm/encoded.py",
-        "        if self.blind or not self._sees():",
-        "        if isinstance(message, ToolResult) and not self._sees():",
+        "goclaw/llm/media.py",
+        "not self.blind and self._sees()",
+        "True",
         "tests/llm/test_llm_pictures.py::test_a_person_who_sends_a_picture_to_a_model_without_eyes_is_answered",
     ),
     bug(
         "a server's refusal of pictures is forgotten at once",
         "class context: every message of a chat with a photo is refused first",
-        "goclaw/llm/encoded.py",
-        "            messages.drop_pictures()",
-        "            pass",
+        "goclaw/llm/media.py",
+        "        media.drop_pictures()",
+        "        pass",
         "tests/llm/test_llm_pictures.py::test_a_server_that_takes_no_pictures_is_asked_without_and_that_is_remembered",
     ),
     bug(

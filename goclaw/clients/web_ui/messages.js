@@ -30,7 +30,7 @@ class ChatMessage extends Entry {
     this.setAttribute("aria-label", name);
     this.head = el("p", { class: "head" }, el("span", { dir: "auto" }, name), item.at ? when(item.at) : null);
     this.append(this.head, this.body);
-    for (const image of item.images ?? []) this.append(picture(item, image));
+    for (const image of (item.images ?? []).filter(({ pages }) => !pages)) this.append(picture(item, image));
     for (const file of item.files ?? []) this.append(el("span", { class: "chip" }, icon("file"), el("bdi", {}, file.name)));
   }
 

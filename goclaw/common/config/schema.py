@@ -193,6 +193,9 @@ class ModelOptions(Section):
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
+    documents: bool = Field(
+        False, description="Whether the model gets PDFs themselves, in place of their text (docs/files.md)."
+    )
     text_calls: Literal["auto", "on", "off"] = Field(
         "auto", description="Run tool calls written as text; `auto`: for local models, and those that wrote some."
     )
@@ -307,7 +310,7 @@ class MediaSettings(Section):
         "copies of files that answers name.",
     )
     text_characters: int = Field(
-        20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."
+        20_000, ge=0, description="Maximum characters shown of a file or transcript; at most a quarter of the window."
     )
     transcriber: Spec | None = Field(
         None, description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`."

@@ -5,7 +5,7 @@ with an answer as an opaque `Native` and is dropped when another provider reads 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -21,12 +21,14 @@ NOT_SEEN = "[this model does not see pictures: say so, or find out in another wa
 
 @record
 class Image:
-    """A picture kept by the blob store."""
+    """A picture, or a document for models that take documents, kept by the blob store."""
 
     blob: str
     """SHA-256 of the bytes, in hex: the key in the blob store."""
     mime: str
-    """`image/jpeg`, `image/png`, `image/gif` or `image/webp`."""
+    """`image/jpeg`, `image/png`, `image/gif` or `image/webp`; of a document `application/pdf`."""
+    pages: int = 0
+    """The number of pages of a document; 0: it is a picture."""
 
 
 SAID, SENT, NAMED = "said", "sent", "named"
@@ -135,6 +137,8 @@ class Foreign:
     """Name of the source, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
     provenance: Provenance | None = None
     """The same for rules; None: from outside, of an unknown source."""
+    blob: str = ""
+    """Key of the document among the message's images that it is the text of; empty: of none."""
 
     @property
     def is_own(self) -> bool:
@@ -142,8 +146,8 @@ class Foreign:
         return self.provenance is not None and self.provenance.is_own
 
 
-Piece = tuple[str, str] | tuple[str, str, Provenance | None]
-"""A text, its origin in words (empty: the sender writes it now, or GoClaw does), and its provenance."""
+Piece = tuple[str, str] | tuple[str, str, Provenance | None] | tuple[str, str, Provenance | None, str]
+"""A text, its origin in words (empty: the sender writes it now, or GoClaw does), its provenance, and its document."""
 
 
 def join(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
@@ -154,14 +158,19 @@ def join(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
     lines: list[str] = []
     foreign: list[Foreign] = []
     at = 0
-    for text, origin, *provenance in pieces:
+    for text, origin, *source in pieces:
         if not text.strip():
             continue
         lines.append(text if origin else text.strip())
         if origin:
-            foreign.append(Foreign(at, at + len(text), origin, *provenance))
+            foreign.append(Foreign(at, at + len(text), origin, *source))
         at += len(lines[-1]) + 1
     return "\n".join(lines), tuple(foreign)
+
+
+def shift(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
+    """Return the pieces of a text that got `by` characters before it."""
+    return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -1,7 +1,7 @@
 """The services of a session for one agent at work: for the tools it calls, and for the steps of its turn."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import takewhile
@@ -46,7 +46,7 @@ from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
-from goclaw.errors import GoclawError, StateError, ToolError
+from goclaw.errors import ConfigError, GoclawError, StateError, ToolError
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import is_local
@@ -150,7 +150,11 @@ class AgentServices(TurnServices):
         """
         if not self.is_main:
             return UserMessage(inbound.text, foreign=inbound.foreign)
-        return await self._context.chat.attachments.message(inbound, beside)
+        attachments, model = self._context.chat.attachments, None
+        if inbound.attachments:
+            with suppress(ConfigError):  # said where the model is asked
+                model = await self.model()
+        return await attachments.message(inbound, beside, model)
 
     def joining(self, request: int) -> Sequence[Inbound]:
         """Return the queued messages to merge into the turn's request of this number, oldest first.
@@ -211,6 +215,7 @@ class AgentServices(TurnServices):
         context, session = self._context, self.agent_run.session
         model = await self.model()
         session.window.scale = context.requests.calibration.of(model.spec)
+        session.window.show_documents(model)
         history = self.agent_run.policy.rules.history
         await context.compactor.make_room(session, model.context_window, history, too_long=too_long)
         return session.window.tokens(session.overhead)

@@ -19,8 +19,11 @@ from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, Us
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
 from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER, plain
+from goclaw.conversation.agent.context.window import WINDOW_SHARE, gets_file
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
+from goclaw.llm.base import MAX_DOCUMENT, MAX_PAGES, PDF, ChatModel
+from goclaw.llm.token_counts import estimate_text
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
@@ -34,6 +37,8 @@ WRITE = "write"
 """The tool whose permission storing files requires: who may not write by asking does not write by sending."""
 PAUSES, MAX_PAUSE = (1.0, 2.0), 10.0
 """Seconds between attempts to fetch a file: short, because a person waits."""
+CHARACTERS = 3
+"""A token of a text in Latin letters has at least about as many."""
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
 SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
@@ -78,6 +83,30 @@ _OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".s
 
 
 @record
+class ShownFiles:
+    """How the files of one message are shown to the model that will answer."""
+
+    images: list[Image]
+    """The pictures and documents so far."""
+    characters: int
+    """Maximum characters of a text."""
+    model: ChatModel | None
+    """None: it is not known."""
+
+    def takes(self, data: bytes, pages: int) -> bool:
+        """Whether a document is given to the model as a file."""
+        is_pdf = kind_of(data[:SAMPLE], "") is Kind.PDF
+        if self.model is None or not (is_pdf and 0 < pages <= MAX_PAGES and len(data) <= MAX_DOCUMENT):
+            return False
+        return gets_file(self.model, Image("", PDF, pages))
+
+    def fit(self, text: str) -> str:
+        """Return the beginning of a text that takes no more than its share of the model's window."""
+        tokens, share = estimate_text(text), self.model.context_window // WINDOW_SHARE if self.model else 0
+        return text[: len(text) * share // tokens] if 0 < share < tokens else text
+
+
+@record
 class Attachments:
     """Opens what came with messages."""
 
@@ -86,12 +115,15 @@ class Attachments:
     registry: Registry
     transcriber: Transcriber | None
 
-    async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
+    async def message(
+        self, inbound: Inbound, beside: Sequence[Piece] = (), model: ChatModel | None = None
+    ) -> UserMessage:
         """Return the message with all its attachments, after words overheard before it.
 
-        Repeating it after a crash gives the same result: files are fetched again and found in the workspace.
+        Repeating it after a crash gives the same result: files are fetched again and found in the workspace. `model`:
+        the one that will answer, as far as is known; how much of a file is shown depends on its window.
         """
-        images: list[Image] = list(inbound.given.images) if inbound.given else []
+        shown = ShownFiles(list(inbound.given.images) if inbound.given else [], self._limit(model), model)
         parts: list[Piece] = [*beside, *inbound.pieces]
         for attachment in inbound.attachments:
             try:
@@ -101,12 +133,17 @@ class Attachments:
                 continue
             image = await self._image(attachment, data)
             if image is None:
-                parts += await self._open(inbound, attachment, data, images)
+                parts += await self._open(inbound, attachment, data, shown)
             else:
-                images.append(image)
+                shown.images.append(image)
                 parts.append((await self._picture(inbound, attachment, image, data), ""))
         text, foreign = join(parts)
-        return UserMessage(text, tuple(images), foreign)
+        return UserMessage(text, tuple(dict.fromkeys(shown.images)), foreign)  # the same file twice is shown once
+
+    def _limit(self, model: ChatModel | None) -> int:
+        """Return the characters of a file that a message shows: as configured, but no more than the window's share."""
+        limit = self.environment.config.media.text_characters
+        return min(limit, CHARACTERS * model.context_window // WINDOW_SHARE) if model else limit
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
         if name == LOCAL and attachment.ref.startswith(UPLOADED):
@@ -145,25 +182,23 @@ class Attachments:
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
         return f"[{_describe(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
 
-    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, images: list[Image]) -> list[Piece]:
-        """Return the lines and the text of a file; pictures that a document consists of are added to `images`."""
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles) -> list[Piece]:
+        """Return the lines and the text of a file; its pictures and the file itself are added to `shown`."""
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
                 spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
-                return await self._recording(inbound, attachment, data, spoken=spoken)
+                return await self._recording(inbound, attachment, data, shown, spoken=spoken)
             case "image" | "document" | "video" | "animation":
-                return await self._document(inbound, attachment, data, images)
+                return await self._document(inbound, attachment, data, shown)
 
-    async def _document(
-        self, inbound: Inbound, attachment: Attachment, data: bytes, images: list[Image]
-    ) -> list[Piece]:
+    async def _document(self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
         kind, refused = kind_of(data[:SAMPLE], name, attachment.mime), ""
         if kind not in (None, Kind.TABLE):
             try:
-                return await self._convert(name, data, attachment, place, images)
+                return await self._convert(name, data, attachment, place, shown)
             except ToolError as error:
                 refused = mask(str(error))
         is_text = not refused or kind in OFTEN_TEXTS
@@ -176,16 +211,15 @@ class Attachments:
         if text is None:
             return [(f"[{head}, {mime}: {place}]", "")]
         text = mask_known(text)
-        shown, limit = text, self.environment.config.media.text_characters
-        if len(text) > limit:
-            shown = text[:limit]
-            place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
-        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
+        part = shown.fit(text[: shown.characters])
+        if len(part) < len(text):
+            place = f"{place}; the first {len(part):,} of {len(text):,} characters follow"
+        return [(f"[{head}: {place}]", ""), (part, f"the file {name}", IN_A_FILE)]
 
     async def _convert(
-        self, name: str, data: bytes, attachment: Attachment, place: str, images: list[Image]
+        self, name: str, data: bytes, attachment: Attachment, place: str, shown: ShownFiles
     ) -> list[Piece]:
-        """Return a document as text, its outline and first pages where it is long.
+        """Return a document as text, its outline and first pages where it is long; a PDF also as a file, if it may be.
 
         Our own line has no word of the document: its title or the name of a sheet may pose as the words of the sender.
 
@@ -194,15 +228,20 @@ class Attachments:
         """
         head = f"{_describe(attachment)}, {in_words(len(data))}"
         source = SourceFile(name, data, attachment.mime)
-        wanted = Selection(characters=self.environment.config.media.text_characters)
-        document = await read_document(self.environment, source, wanted)
-        for mime, picture in document.pictures:
-            images.append(Image(await self.environment.blobs.put(picture, mime), mime))
+        document = await read_document(self.environment, source, Selection(characters=shown.characters))
+        blob, pages, media = "", document.total or 0, document.pictures
+        if shown.takes(data, pages):
+            blob, media = await self.environment.blobs.put(data, PDF), ()  # the file has the scanned pages, too
+            shown.images.append(Image(blob, PDF, pages))
+        for mime, picture in media:
+            shown.images.append(Image(await self.environment.blobs.put(picture, mime), mime))
         counted = f"; {document.size}" if document.size else ""
-        told = "\n".join(filter(None, (f"[{document.head}]", document.content)))
-        return [(f"[{head}: {place}{counted}]", ""), (told, f"the file {name}", IN_A_FILE)]
+        told = shown.fit("\n".join(filter(None, (f"[{document.head}]", document.content))))
+        return [(f"[{head}: {place}{counted}]", ""), (told, f"the file {name}", IN_A_FILE, blob)]
 
-    async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
+    async def _recording(
+        self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles, *, spoken: bool
+    ) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
         mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
@@ -220,9 +259,9 @@ class Attachments:
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
         origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
-        limit = self.environment.config.media.text_characters
-        if len(words) > limit:
-            words = f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
+        part = shown.fit(words[: shown.characters])
+        if len(part) < len(words):
+            words = f"{part}\n[cut: {len(words) - len(part):,} more characters]"
         return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:

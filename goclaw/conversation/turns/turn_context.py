@@ -18,7 +18,8 @@ from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.context.budget import ContextBudget
-from goclaw.conversation.agent.context.window import Calibration, Window
+from goclaw.conversation.agent.context.calibration import Calibration
+from goclaw.conversation.agent.context.window import Window
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
 from goclaw.conversation.compaction.compacting import Compactor
@@ -43,7 +44,7 @@ from goclaw.durable.store.spending import Spending
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import ConfigError, GoclawError, ModelError, ModelErrorKind, StateError
 from goclaw.llm.base import ChatModel
-from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.llm.token_counts import estimate_document, estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.execution.tasks.base import Owner
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
@@ -254,6 +255,7 @@ class TurnContext:
             system, offering = await self._next(session, actor, kind, model)
             session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
             session.window.scale = self.requests.calibration.of(model.spec)
+            session.window.show_documents(model)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
         """Estimate part by part the share of the model's window that a session's next request uses.
@@ -270,15 +272,20 @@ class TurnContext:
         system, offering = await self._next(session, actor, kind, model)
         window, scale = session.window, self.requests.calibration.of(model.spec)
         window.scale = scale
+        window.show_documents(model)
         found = measured_budget(
             model.spec, model.context_window, system, offering, self.ports.environment.config.compaction, scale
         )
         said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
+        documents = window.documents
+        as_files = int(scale * sum(map(estimate_document, documents)))
         return replace(
             found,
             notes=int(scale * estimate_reminder(await self.format_mementos(actor, session, offering.usable))),
-            conversation=max(0, said - found.overhead),
+            conversation=max(0, said - found.overhead - as_files),
             messages=len(window.entries),
+            documents=as_files,
+            pages=sum(document.pages for document in documents),
         )
 
     async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:

@@ -83,7 +83,9 @@ class Hooking:
         told = "\n".join(filter(None, (beginning.context, answer.context)))
         if answer.text is not None and answer.text != message.text:
             message = replace(message, text=answer.text, foreign=tuple(_realign(message, answer.text)))
-        return replace(message, told=told)
+        # Hooks have judged the text of a document, not the file.
+        images = tuple(image for image in message.images if not (image.pages and self.judges_messages))
+        return replace(message, told=told, images=images)
 
     def unheard(self, inbound: Inbound) -> UserMessage:
         """Return the message of a turn that ended before its message was accepted."""

@@ -161,7 +161,7 @@ def _row(row: Row) -> TranscriptRow:
         at=row["created_at"],
         sender=row["sender"],
         context=row["context"],
-        images=tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]")),
+        images=tuple(Image(*image) for image in orjson.loads(row["images"] or "[]")),
         name=row["name"] or "",
         call_id=row["call_id"] or "",
         input=orjson.loads(row["input"]) if row["input"] is not None else None,

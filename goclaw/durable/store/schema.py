@@ -61,7 +61,7 @@ messages = _table(
     Column("input", TEXT, doc="Arguments of a tool_use."),
     Column("is_error", Boolean, nullable=False, server_default="0"),
     Column("denied", Boolean, doc="Whether a call was denied; NULL in rows of versions that did not store it."),
-    Column("images", TEXT, doc="Pictures of a user message or of a result: [[blob, mime], …]."),
+    Column("images", TEXT, doc="Pictures and documents of a user message or of a result: [[blob, mime, pages], …]."),
     Column(
         "material",
         TEXT,

@@ -222,7 +222,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
     """Return the INSERTs of one message, for the transaction of the step that made it."""
     match message:
         case UserMessage():
-            images = [[image.blob, image.mime] for image in message.images]
+            images = [_of_image(image) for image in message.images]
             pieces = [_of_piece(piece) for piece in message.foreign]
             beside = {"images": _json(images) if images else None, "material": _json(pieces) if pieces else None}
             return [_row(origin, "user", text=message.text, **beside)]
@@ -243,7 +243,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
             ]
             return [answer, *calls]
         case ToolResult():
-            images = [[image.blob, image.mime] for image in message.images]
+            images = [_of_image(image) for image in message.images]
             return [
                 _row(
                     origin,
@@ -332,17 +332,17 @@ def _message(row: Row) -> Message:
 
 
 def _of_piece(piece: Foreign) -> list[object]:
-    """Return `[start, end, origin]`, then the source and the author as far as they are known."""
+    """Return `[start, end, origin]`, then the source, the author and the document as far as they are known."""
     provenance = piece.provenance
     if provenance is None:
         return [piece.start, piece.end, piece.origin]
-    author = [provenance.author] if provenance.author else []
+    author = [provenance.author, piece.blob] if piece.blob else [provenance.author] if provenance.author else []
     return [piece.start, piece.end, piece.origin, provenance.kind, *author]
 
 
-def _piece(start: int, end: int, origin: str, source: str = "", author: str = "") -> Foreign:
+def _piece(start: int, end: int, origin: str, source: str = "", author: str = "", blob: str = "") -> Foreign:
     """Rebuild a piece stored by `_of_piece`."""
-    return Foreign(start, end, origin, Provenance(SourceKind(source), author) if source else None)
+    return Foreign(start, end, origin, Provenance(SourceKind(source), author) if source else None, blob)
 
 
 def _of_result(message: ToolResult) -> object:
@@ -356,8 +356,12 @@ def _provenance_of_result(column: str | None) -> Provenance | None:
     return Provenance(SourceKind(source)) if isinstance(source, str) else None
 
 
+def _of_image(image: Image) -> list[object]:
+    return [image.blob, image.mime, image.pages] if image.pages else [image.blob, image.mime]
+
+
 def _images(row: Row) -> tuple[Image, ...]:
-    return tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
+    return tuple(Image(*image) for image in orjson.loads(row["images"] or "[]"))
 
 
 def _of_artifacts(artifacts: Iterable[Artifact]) -> str:

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from goclaw.common.core.events import CompactionRecord, Outline, TranscriptRow
-from goclaw.common.core.messages import NO_LONGER_KEPT
+from goclaw.common.core.messages import NO_LONGER_KEPT, Image
 from goclaw.common.core.redact import mask, printable
 from goclaw.durable.store.transcripts import NOTICE
 from goclaw.program.cli.transcripts import Entry, Kept
@@ -73,10 +73,16 @@ def _row(row: TranscriptRow, kept: Kept) -> str:
         case _:
             speaker = row.sender or "user" if row.role == "user" else _SPEAKERS.get(row.role, ASSISTANT)
             pictures = [
-                f"[picture {image.blob}, {image.mime}]" if kept(image.blob) else NO_LONGER_KEPT for image in row.images
+                f"[{_kind(image)} {image.blob}, {image.mime}]" if kept(image.blob) else NO_LONGER_KEPT
+                for image in row.images
+                if not image.pages or kept(image.blob)
             ]
             words = "\n".join([row.text, *pictures]).strip("\n")
             return f"\n{when(row.at)}  {speaker}\n{_indent(words)}"
+
+
+def _kind(image: Image) -> str:
+    return "document" if image.pages else "picture"
 
 
 def when(at: float) -> str:
@@ -120,8 +126,11 @@ class MarkdownWriter:
             case _:
                 speaker = self._speaker(row.sender) if row.role == "user" else _SPEAKERS.get(row.role, "Assistant")
                 pictures = [
-                    f"picture {code(image.blob)} ({code(image.mime)})" if self._kept(image.blob) else NO_LONGER_KEPT
+                    f"{_kind(image)} {code(image.blob)} ({code(image.mime)})"
+                    if self._kept(image.blob)
+                    else NO_LONGER_KEPT
                     for image in row.images
+                    if not image.pages or self._kept(image.blob)
                 ]
                 parts = [f"## {speaker}, {_second(row.at)}", quote(row.text), *pictures]
                 return "\n\n".join(part for part in parts if part)

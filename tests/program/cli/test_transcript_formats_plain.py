@@ -62,3 +62,6 @@ def test_nothing_that_is_said_stands_at_the_margin() -> None:
 def test_a_picture_whose_bytes_are_gone_is_told_as_such() -> None:
     seen = row(1, "user", "look", images=(Image("ab" * 32, "image/png"),))
     assert "  look\n  [picture no longer kept]\n" in PlainWriter(lambda key: False).entry(seen)
+    bill = row(1, "user", "look", images=(Image("ab" * 32, "application/pdf", 2),))
+    assert f"  [document {'ab' * 32}, application/pdf]" in PlainWriter().entry(bill)
+    assert PlainWriter(lambda key: False).entry(bill).endswith("  look\n"), "its text stays in its place"

@@ -79,6 +79,10 @@ class ContextBudget:
     """The messages and the summary of earlier ones."""
     messages: int = 0
     """The number of messages."""
+    documents: int = 0
+    """The documents in them that the model gets as files."""
+    pages: int = 0
+    """The number of their pages."""
     index: ToolIndex = ToolIndex()
     profile: str = ""
     """The resolved size of the tools' descriptions (`tools.profile`); empty: unknown."""
@@ -91,7 +95,7 @@ class ContextBudget:
     @property
     def used(self) -> int:
         """The next request."""
-        return self.overhead + self.conversation
+        return self.overhead + self.conversation + self.documents
 
     @property
     def fits(self) -> bool:
@@ -120,13 +124,15 @@ class ContextBudget:
             yield "Index", self.index.tokens, f", one line for each of {self.index.lines:,} more tools"
         yield "Notes", self.notes, ""
         yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
+        if self.documents:
+            yield "Documents", self.documents, f", {self.pages:,} page{'s' if self.pages != 1 else ''} as PDF"
         yield "Reserve", self.reserve, ", reserved for the answer"
         yield "Free", max(0, self.window - self.used - self.reserve), ""
 
     def sentence(self) -> str:
         """Describe the use of the window in one sentence."""
         # The conversation only where the window is large enough for one.
-        named = ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
+        named = ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation", "Documents"] if self.fits else []))
         held = [f"{name.lower()} {tokens:,}" for name, tokens, _ in self._parts() if tokens and name in named]
         taken = " and ".join(filter(None, (", ".join(held[:-1]), held[-1]))) if held else "nothing"
         if self.fits:
@@ -171,7 +177,7 @@ class ContextBudget:
             yield "Shorten AGENTS.md, MEMORY.md and the like in the workspace: they are part of every request."
         if self.notes > large:
             yield "Delete mementos that you no longer need."
-        if self.conversation > large and self.used + self.reserve > self.window // 2:
+        if self.conversation + self.documents > large and self.used + self.reserve > self.window // 2:
             yield "/compact summarises the conversation, /cleartool removes old results, /clear starts over."
 
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import StrEnum
+from itertools import accumulate
 
 import orjson
 
@@ -63,6 +64,8 @@ _MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)",
 _REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
 _CONTEXT = re.compile(r"<(?=\s*/?\s*context(?:\s|/?>))", re.IGNORECASE)
 """Our line before a person's words; `<Context.Provider>` is somebody's program."""
+_END = "\n</"
+"""Stands between the words of others and the name of the mark that ends them."""
 _LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
 """Digits cost models two or three times the tokens of letters; with vowels there would be words now and then."""
 
@@ -104,7 +107,7 @@ class ContentMarkers:
             case ToolResult(content=content) if _REMINDER.search(content):
                 return replace(message, content=no_reminder(content))
             case UserMessage(foreign=pieces) if pieces:
-                return replace(message, text=self.text_of(message, row, explain), foreign=())
+                return self._with_marks(message, row, explain)
             case UserMessage(text=text) if _REMINDER.search(text):
                 return replace(message, text=no_reminder(text))
             case _:
@@ -113,6 +116,17 @@ class ContentMarkers:
     def text_of(self, message: UserMessage, row: int, explain: Set[MarkKind] = UNEXPLAINED) -> str:
         """Return the text of a person's message with marks around its foreign parts; `explain` as in `around`."""
         return "".join(self._pieces(message, row, set(explain)))
+
+    def _with_marks(self, message: UserMessage, row: int, explain: Set[MarkKind]) -> UserMessage:
+        """Return a person's message with marks; of its pieces the texts of documents are left, without the marks."""
+        texts = list(self._pieces(message, row, set(explain)))
+        ends, documents = list(accumulate(map(len, texts))), list[Foreign]()
+        for piece, end, marked in zip(message.foreign, ends[1::2], texts[1::2], strict=True):
+            if piece.blob:
+                end -= len(marked) - marked.rindex(_END)
+                start = end - len(harmless(message.text[piece.start : piece.end]))
+                documents.append(replace(piece, start=start, end=end))
+        return replace(message, text="".join(texts), foreign=tuple(documents))
 
     def beside(self, text: str, origin: str) -> str:
         """Return text outside the conversation, which belongs to no row, in marks that are explained."""
@@ -145,7 +159,7 @@ def fence(text: str, origin: str, mark: str = "", *, explain: bool = False) -> s
         explain: whether a line above them says their meaning.
     """
     name = f"material {mark}".rstrip()
-    marked = f'<{name} from="{one_line(origin)}">\n{harmless(text)}\n</{name}>'
+    marked = f'<{name} from="{one_line(origin)}">\n{harmless(text)}{_END}{name}>'
     return f"{MarkKind.OUTSIDE}\n{marked}" if explain else marked
 
 
@@ -200,11 +214,6 @@ def count_of(message: Message) -> int:
             return sum(not piece.is_own for piece in message.foreign)
         case _:
             return 0
-
-
-def shift(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
-    """Return the pieces of a text that got `by` characters before it."""
-    return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
 def plain(name: str, signs: str, most: int) -> str:

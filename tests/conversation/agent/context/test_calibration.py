@@ -3,7 +3,8 @@
 import pytest
 
 from goclaw.common.core.messages import AssistantMessage, Native, UserMessage
-from goclaw.conversation.agent.context.window import LEAST_TOKENS, Calibration, ContextEntry, Window
+from goclaw.conversation.agent.context.calibration import LEAST_TOKENS, Calibration
+from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.llm.base import Finished, Stop, Usage
 
 
