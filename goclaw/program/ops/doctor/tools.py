@@ -43,14 +43,29 @@ async def open_tools(loaded: Loaded) -> ToolReport:
     config = loaded.config
     async with open_sources(config, RealClock(), parts_of(loaded.packaged)) as sources:
         await sources.settled(SETTLED_SECONDS)
-        count, faults = len(sources.tools()), sources.faults
+        tools, faults = sources.tools(), sources.faults
         registry = Registry([sources], Access(Users(), config))
+        lacking = list(_lacking(registry.access, [tool.spec for tool in tools]))
         usable = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
     findings = [
-        Finding("tools", "ok", f"{count} tools"),
+        Finding("tools", "ok", f"{len(tools)} tools"),
+        *(Finding("tools", "ok", line) for line in lacking),
         *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
     ]
     return ToolReport(findings, usable)
+
+
+def _lacking(access: Access, specs: Sequence[ToolSpec]) -> Iterator[str]:
+    """Yield a line for each agent with tools of its own that others select, and cannot have."""
+    for agent in sorted({spec.agent for spec in specs if spec.agent}):
+        own = [spec for spec in specs if spec.agent == agent]
+        everyone = access.config.agents.everyone.items()
+        others = [
+            name for name, each in everyone if name != agent and any(access.select([each.tools], spec) for spec in own)
+        ]
+        if others:
+            names, without = ", ".join(spec.name for spec in own), ", ".join(others)
+            yield f"only the agent {agent} has {names}, not {without}; `share=True` in its `use(…)` shares them"
 
 
 _REMEDIES = {

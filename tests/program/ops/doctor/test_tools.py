@@ -53,3 +53,27 @@ async def test_what_no_registry_has_is_named_with_why(tmp_path: Path) -> None:
         "tools.from_registry.data: the catalogue of the registry corp has not been fetched yet"
     )
     assert missing.remedy.startswith("run `goclaw registry sync`, or fix `tools.from_registry.data`")
+
+
+OWN = '''
+from goclaw.declare import agent, tool
+
+
+@tool
+def water(plant: str) -> str:
+    """Water a plant."""
+    return plant
+
+
+GARDENER = agent("gardener", "Gardens.", uses=[water])
+KEEPER = agent("keeper", "Keeps.", uses=["water"])
+'''
+
+
+async def test_what_one_agent_alone_has_is_named_with_those_that_lack_it(tmp_path: Path, packages: Path) -> None:
+    install(packages, "garden", {"own": OWN}, {"agents.gardener": "own:GARDENER", "agents.keeper": "own:KEEPER"})
+    _, own = await found(tmp_path)
+    assert (own.verdict, own.text) == (
+        "ok",
+        "only the agent gardener has water, not main, general, keeper; `share=True` in its `use(…)` shares them",
+    )
