@@ -4,6 +4,7 @@ They are no errors: a tool may come with a plugin that is not installed, or from
 misspelt allows nothing.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -112,7 +113,8 @@ class _Known:
         if name in known or (kind == "tool" and ALIASES.get(name) in known):
             return
         own = [each for each in known if kind == "tool" and short_name(each) == name]
-        if len(own) > 1:
+        # What an agent's own keys name is its own.
+        if len(own) > 1 and {each.partition(".")[0] for each in own}.isdisjoint(re.split("[./]", place)):
             yield f"{place}: `{name}` is a tool of several agents; name one: {', '.join(sorted(own))}"
         elif not own:
             yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"

@@ -207,9 +207,9 @@ def _tools_of(word: Use | Export) -> tuple[Tool, ...]:
 
 def _names_of(word: Use | Export) -> Iterator[str]:
     """Yield the names of the tools that an agent has by a word, as far as its declaration says them."""
-    chosen = word.selection if isinstance(word, Use) and not word.inline else ()
-    names = {each.spec.name for each in _tools_of(word)}
-    yield from names & {*chosen} or names
+    chosen = word.selection if isinstance(word, Use) else ()
+    named = [part for part in chosen if ":" not in part and not part.startswith(NOT)]
+    yield from named or (each.spec.name for each in _tools_of(word))
 
 
 def _own(tool: Tool, toolset: str, taken: Collection[str], offered: Sequence[Tool]) -> Tool:

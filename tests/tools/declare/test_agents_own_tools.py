@@ -12,6 +12,7 @@ from goclaw.common.core.events import ToolFinished
 from goclaw.common.core.messages import ToolCall
 from goclaw.llm.scripted import ANSWERS, Answer
 from goclaw.program.app.bench import open_agent
+from goclaw.testing import open_bench
 from goclaw.tools.builtin.agent import agent as starting
 from goclaw.tools.declare import SideEffect, agent, bind_to, export, own_tools, passthrough, tool, toolset, use
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
@@ -59,6 +60,8 @@ def test_a_model_knows_an_own_tool_by_its_name_as_far_as_the_agent_has_no_other_
     beside = use("helpers", answering(""))
     assert tools_of(agent("a", "", use(COMMON), beside))["a.helpers.answer"].startswith("helpers-answer-")
     assert tools_of(agent("a", "", use(COMMON, "search"), beside))["a.helpers.answer"] == "answer"
+    assert tools_of(agent("a", "", uses=["lint", answering("")]))["a.tools.answer"] == "answer"
+    assert tools_of(agent("a", "", uses=["answer", answering("")]))["a.tools.answer"].startswith("tools-answer-")
     built_in = agent("a", "", use("helpers", acting("read", Trail().leave)))
     assert tools_of(built_in)["a.helpers.read"].startswith("helpers-read-")
 
@@ -103,6 +106,12 @@ async def test_two_agents_have_a_tool_of_one_name_each_and_the_main_agent_has_ne
     assert {"one.helpers.answer", "two.helpers.answer"} <= set(called)
     shown = {tuple(spec.name for spec in request.tools) for request in world.script.requests}
     assert shown == {("agent",), ("answer",)}
+
+
+async def test_a_bench_of_tools_tries_an_agents_own(tmp_path: Path) -> None:
+    chat = agent("chat", "Talks.", use("one", answering("yes")), use("two", answering("no")))
+    async with open_bench(tmp_path, chat.toolsets[1]) as bench:
+        assert (await bench.call("answer", {})).content == "no"
 
 
 async def test_an_exported_tool_is_passed_on_to_the_agents_own(tmp_path: Path) -> None:
