@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
 from goclaw.channels.memory import MemoryChannel
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.messages import ToolCall
+from goclaw.common.core.tool_ids import short_name
 from goclaw.llm.scripted import ANSWERS, Answer, ScriptedModel
 from goclaw.memory.embedders.words import WordsEmbedder
 from goclaw.program.app.bench import AgentBench, open_agent
@@ -63,7 +65,9 @@ def open_bench(
 def _tools_of(part: Testable) -> Sequence[Tool]:
     match part:
         case ToolsetPart():
-            return part.tools
+            # A bench of tools has no agent, which would alone have its own.
+            specs = (replace(each.spec, name=short_name(each.spec.id), local_id="") for each in part.tools)
+            return [replace(each, spec=spec) for each, spec in zip(part.tools, specs, strict=True)]
         case ToolDeclaration():
             return (part.built(),)
     return (part,)

@@ -138,6 +138,8 @@ class ToolSpec:
     """Arguments that the model neither sees nor may give: hooks fill them in."""
     artifacts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Kinds of data that it keeps for people in addition to its result, each with its JSON Schema."""
+    local_id: str = ""
+    """Its id, `agent.set.tool`, where one agent alone has it (`core.tool_ids`); empty: it is for everyone."""
 
     def __post_init__(self) -> None:
         # For tools that list the tools of others, only what those declare of their risk counts; silence is no promise.
@@ -148,6 +150,16 @@ class ToolSpec:
         if not self.name.startswith(MCP):
             return risk
         return max(risk, self.annotations.risk, key=tuple(Risk).index)
+
+    @property
+    def id(self) -> str:
+        """Its name for rights, rules and the audit log; `name` is for models."""
+        return self.local_id or self.name
+
+    @property
+    def agent(self) -> str:
+        """The agent that alone has it; empty: it is for everyone."""
+        return self.local_id.partition(".")[0]
 
     @property
     def title(self) -> str:

@@ -150,7 +150,10 @@ async def test_the_package_of_the_page_works_as_it_says(packages: Path, tmp_path
     merged, parts = loaded.config, parts_of(loaded.packaged)
     async with open_sources(merged, SteppedClock(), parts) as sources:
         assert sources.faults == {}
-        assert "garden-agents" in sources.origin("place_of_plant") and sources.origin("plan_garden") == "config agents"
+        assert (
+            "garden-agents" in sources.origin("gardener.tools.place_of_plant")
+            and sources.origin("plan_garden") == "config agents"
+        )
     assert merged.agents.kinds["gardener"].tools == ("set:gardener/tools",)
     assert merged.toolsets["gardener/gardener.tools"] == ("plan_garden",)
     for name, test in vars(import_module("test_garden")).items():

@@ -25,6 +25,7 @@ from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.events import AGENT_MARK, Actor, Decision, root_session
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import Toolsets
+from goclaw.common.core.tool_ids import short_name
 from goclaw.common.specs import MCP, ToolSpec
 
 Action = Literal[
@@ -40,7 +41,7 @@ Action = Literal[
     "agent.use",
     "mcp.use",
 ]
-"""With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
+"""With the object of each: a tool's id; a session's key (three times); a command's name (twice); `channel:chat`; the
 key of the person who is asked; an agent's name; an MCP server's. `session.own`: do with a session what is for
 its own user alone, such as having it forgotten; in a group that takes an admin. `session.alone`: bring into it
 what is the actor's own: no other user has the session for theirs, and it is no group."""
@@ -112,7 +113,7 @@ class Access:
         self._spec: Callable[[str], ToolSpec | None] = lambda _: None  # before there is a registry
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names of tools."""
-        self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
+        self.toolsets = Toolsets(config.toolsets, self._find_id)
         roles, limits = config.roles.values(), config.limits
         self._has_asking_roles = any(role.always_ask for role in roles)
         self._has_daily_budgets = bool(limits.daily_tokens or limits.daily_cost) or any(
@@ -128,7 +129,7 @@ class Access:
         return self._users.in_force, self.config
 
     def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
-        """Set the function that finds a tool's spec by name: the registry is made later, as its tools come and go."""
+        """Set the function that finds a tool by id or name: the registry is made later, as its tools come and go."""
         self._spec = spec
 
     def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
@@ -188,6 +189,14 @@ class Access:
         """Return the spec of a tool; None for an unknown one."""
         return self._spec(tool)
 
+    def names(self, tool: str) -> tuple[str, ...]:
+        """Return the id of a tool and, where it stands for this one alone, its name without agent and set."""
+        short = short_name(tool)
+        return (tool,) if short == tool or self._find_id(short) != tool else (tool, short)
+
+    def _find_id(self, name: str) -> str:
+        return spec.id if (spec := self._spec(name)) else ""
+
     def tags(self, tool: str) -> frozenset[str]:
         """Return the tags of a tool; empty for an unknown one."""
         spec = self._spec(tool)
@@ -198,10 +207,10 @@ class Access:
         return all(selection is None or self._picks(selection, spec) for selection in selections)
 
     def _picks(self, selection: Sequence[str], spec: ToolSpec, *, unknown: bool = False) -> bool:
-        return bool(selection) and self.toolsets.picks(selection, spec.name, lambda: spec.tags, unknown=unknown)
+        return bool(selection) and self.toolsets.picks(selection, spec.id, lambda: spec.tags, unknown=unknown)
 
     def _has(self, selection: Sequence[str], tool: str, *, unknown: bool = False) -> bool:
-        """Whether the actor has the tool of this name, which may be unknown. `unknown`: see `Toolsets.picks`."""
+        """Whether the actor has the tool with this id, which may be unknown. `unknown`: see `Toolsets.picks`."""
         return bool(selection) and self.toolsets.picks(
             selection, tool, lambda: spec.tags if (spec := self._spec(tool)) else None, unknown=unknown
         )
@@ -330,7 +339,7 @@ class Access:
 def _fixed_by(role: RoleSettings, tool: str) -> Iterator[tuple[str, Any]]:
     """Yield the arguments that a role fixes of a tool, under whichever of its names."""
     for name, fixed in role.inputs.items():
-        if tool in (name, ALIASES.get(name)):
+        if tool in (name, ALIASES.get(name)) or short_name(tool) == name:
             yield from fixed.items()
 
 

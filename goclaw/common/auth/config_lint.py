@@ -4,6 +4,7 @@ They are no errors: a tool may come with a plugin that is not installed, or from
 misspelt allows nothing.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -18,6 +19,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.files import shown_path
 from goclaw.common.core.selection import NOT, SET, TAG, Toolsets
+from goclaw.common.core.tool_ids import short_name
 from goclaw.common.specs import MCP
 
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
@@ -108,7 +110,13 @@ class _Known:
                 yield from self._report_unknown(place, "tool", name, self._tools)
 
     def _report_unknown(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
-        if name not in known and not (kind == "tool" and ALIASES.get(name) in known):
+        if name in known or (kind == "tool" and ALIASES.get(name) in known):
+            return
+        own = [each for each in known if kind == "tool" and short_name(each) == name]
+        # What an agent's own keys name is its own.
+        if len(own) > 1 and {each.partition(".")[0] for each in own}.isdisjoint(re.split("[./]", place)):
+            yield f"{place}: `{name}` is a tool of several agents; name one: {', '.join(sorted(own))}"
+        elif not own:
             yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"
 
 

@@ -22,9 +22,14 @@ ARGUMENT = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a built-in tool has the name."""
+    return name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values())
+
+
 def refuse_built_in(name: str) -> str:
     """Return the name of a tool; raises ValueError for that of a built-in one."""
-    if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
+    if is_built_in(name):
         raise ValueError("is the name of a built-in tool; choose another name")
     return name
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.records import record
+from goclaw.common.core.tool_ids import local_id, short_name
 
 TAG, SET, NOT = "tag:", "set:", "-"
 
@@ -43,10 +44,10 @@ class Toolsets:
     """All sets by name: the built-in ones and those of `tools.sets`."""
 
     def __init__(
-        self, configured: Mapping[str, Sequence[str]] | None = None, exists: Callable[[str], bool] = lambda name: False
+        self, configured: Mapping[str, Sequence[str]] | None = None, find_id: Callable[[str], str] = lambda name: ""
     ) -> None:
-        """`exists`: whether there is a tool of exactly that name, so that no other is allowed by it."""
-        self._exists = exists
+        """`find_id`: returns the id of the tool of that name, so that no other is allowed by it; empty: none has it."""
+        self._find_id = find_id
         self._sets = {each.name: each.tools for each in BUILT_IN} | {
             name: tuple(parts) for name, parts in (configured or {}).items()
         }
@@ -61,7 +62,7 @@ class Toolsets:
 
         Args:
             selection: as described above.
-            name: the tool's name.
+            name: the tool's id.
             tags: asked only where a tag decides.
             unknown: what to answer where a part cannot be judged, because there is no such set or the tool's tags are
                 unknown: False for what allows, True for what restricts, so that doubt never widens anything.
@@ -81,8 +82,13 @@ class Toolsets:
             known = tags()
             return unknown if known is None else part.removeprefix(TAG) in known
         if not part.startswith(SET):
-            # A name of another system leaves its tool out in any case; it allows it unless a tool is really called so.
-            return part == name or (ALIASES.get(part) == name and (unknown or not self._exists(part)))
+            own = local_id(within[-1], part) if within else ""
+            if own and self._find_id(own):
+                return name == own
+            # A name of another system, or one without agent and set, leaves its tool out in any case; it allows it
+            # unless another tool is really called so.
+            stands_for = ALIASES.get(part) == name or short_name(name) == part
+            return part == name or (stands_for and (unknown or self._find_id(part) in ("", name)))
         chosen = part.removeprefix(SET)
         if chosen not in self._sets or chosen in within:  # a set within itself: refused by the configuration
             return unknown

@@ -59,6 +59,7 @@ from goclaw.tools.execution.compression.shortening import wants_compression
 from goclaw.tools.execution.tasks.base import Owner
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.agent_tasks import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE, AgentReport, AgentTask, Forward
+from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import Sample, Sampled, TurnServices
@@ -133,7 +134,13 @@ class AgentServices(TurnServices):
             limit=agent_run.policy.limit,
             selections=(agent_run.kind.settings.tools, *self._build_selections()),
             workspace=agent_run.worktree.workspace if agent_run.worktree else None,
+            agent=agent_run.kind.name,
         )
+
+    @property
+    def registry(self) -> Registry:
+        """The tools that there are for the agent."""
+        return self.dispatcher.registry.of(self.agent_run.kind.name)
 
     def now(self) -> float:
         """Return the time."""
@@ -193,7 +200,7 @@ class AgentServices(TurnServices):
         planning = self.is_main and await context.choices.modes.resolve_plan(session, actor, self.chosen_mode())
         settings, place = agent_run.kind.settings, agent_run.worktree.about if agent_run.worktree else ""
         within = (settings.tools, *self._build_selections())
-        offering = context.offering(actor, settings, within, model, planning=planning)
+        offering = context.offering(actor, agent_run.kind, within, model, planning=planning)
         about = "" if self.is_main else ABOUT
         if agent_run.membership:
             about = f"{ABOUT}\n\n{agent_run.membership.briefing}"
@@ -227,7 +234,7 @@ class AgentServices(TurnServices):
             names: of the tools with results right before it and a reminder.
         """
         actor, session = self.agent_run.turn.inbound.actor, self.agent_run.session
-        tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
+        tools = [tool for name in names if (tool := self.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
         of_mode = self._context.choices.modes.reminders(actor, self.chosen_mode())
         told = self.reminders.block([*of_mode, *of_results])
@@ -275,7 +282,7 @@ class AgentServices(TurnServices):
 
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
-        return AnswerText(KnownTools(self.dispatcher.registry, self.agent_run.turn.inbound.actor).has)
+        return AnswerText(KnownTools(self.registry, self.agent_run.turn.inbound.actor).has)
 
     def must_show(self, address: str) -> bool:
         """Whether an address in the agent's answer has to be visible: it is its own, after reading others' words."""
@@ -318,7 +325,7 @@ class AgentServices(TurnServices):
             reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
         at = Circumstances(reading, actor, words, request, summary, may_ask_again)
-        read = await WrittenCalls(self.dispatcher.registry).extract_calls(done, answer, at)
+        read = await WrittenCalls(self.registry).extract_calls(done, answer, at)
         if read.unread and read.unread.why is Unread.FIRST:
             await ports.store.settings.learn(fact, CallStyle.TEXT)
         return read

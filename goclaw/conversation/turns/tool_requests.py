@@ -165,11 +165,11 @@ class Forwarding:
         """Make the call on behalf of the call with this step name and id, or read back its recorded result."""
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"
-        repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
+        repeatable = self.dispatcher.is_idempotent(call, self.scope.actor, wanted.agent)
         services = ForwardedServices(self.scope.services, self.turn, spawns=self.spawns)
         # The tool must belong to the offering agent and, as a rule, to the caller.
         within = (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
-        scope = replace(self.scope, services=services, selections=within)
+        scope = replace(self.scope, services=services, selections=within, agent=wanted.agent)
 
         async def run() -> ToolResult:
             if self.turn.stopping:

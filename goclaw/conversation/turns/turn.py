@@ -218,7 +218,8 @@ class TurnRun:
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
         name = f"tool:{number}:{call.id}"
-        repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor)
+        agent = self._services.agent_run.kind.name
+        repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor, agent)
         slot = self._slots.get(name) or Slot()
         explains = self._services.agent_run.policy.explains
         options = CallOptions(name, slot, compress=self._compress, explains=explains)
@@ -360,7 +361,7 @@ class TurnRun:
             self._services.release_reservation(step)
             raise
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
-        actor, meant = self._turn.inbound.actor, self._services.dispatcher.registry.meant
+        actor, meant = self._turn.inbound.actor, self._services.registry.meant
         calls = tuple(meant(call, actor) for call in message.calls)
         interim = self._services.interim if message.is_interim else None
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)

@@ -218,14 +218,14 @@ class TurnContext:
     def offering(
         self,
         actor: Actor,
-        settings: AgentSettings,
+        kind: Kind,
         within: Sequence[Sequence[str] | None],
         model: ChatModel,
         *,
         planning: bool,
     ) -> Offering:
-        """Return the tools to show to a model, of those that an agent with these settings may use for the actor."""
-        offered_to = self.ports.dispatcher.registry.offered_to
+        """Return the tools to show to a model, of those that an agent of this kind may use for the actor."""
+        offered_to, settings = self.ports.dispatcher.registry.of(kind.name).offered_to, kind.settings
         usable = offered_to(actor, *within, planning=planning)
         lasting = offered_to(actor, *within, planning=False) if planning else usable
         if self.ports.models.served.of(model.spec).tools is False:
@@ -295,7 +295,7 @@ class TurnContext:
         planning = self.choices.modes.offers_plan(session, actor, session.settings.mode)
         without = tuple(f"-{name}" for name in self.recursive({kind.name}, 0))
         within = (kind.settings.tools, without or None)
-        offering = self.offering(actor, kind.settings, within, model, planning=planning)
+        offering = self.offering(actor, kind, within, model, planning=planning)
         return await self.system(actor, session.key, kind.settings, offering), offering
 
     async def format_mementos(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:

@@ -104,7 +104,7 @@ def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], addre
     known = {spec.name for spec in specs}
     if missing := _missing(config.toolsets.get(each.word.removeprefix(SET), ()), known):
         raise ValueError(f"there is no tool {', '.join(missing)} now, so the set is not whole")
-    sets = Toolsets(config.toolsets, known.__contains__)
+    sets = Toolsets(config.toolsets, lambda name: name if name in known else "")
     tools = [spec for spec in specs if _picks(sets, [each.word], spec)]
     tools = [spec for spec in tools if not _picks(sets, config.tools.disabled, spec, unknown=True)]
     if not tools:

@@ -209,7 +209,7 @@ async def _tools(app: App) -> None:
     await app.foundation.clock.sleep(TOOLS_AFTER)
     await app.foundation.tools.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
-    known = {spec.name: spec.tags for spec in app.foundation.tools.registry.specs()}
+    known = {tool.spec.id: tool.spec.tags for tool in app.foundation.tools.sources.tools()}
     for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
     if short := await app.sessions.inspection.no_room(OWNER):

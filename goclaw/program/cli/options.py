@@ -46,8 +46,8 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
     parts = parts_of(loaded.packaged)
-    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts.tools for tool in listed}
-    tools |= {tool.spec.name: tool.spec.tags for file in parts.of_files.values() for tool in file.tools}
+    tools |= {tool.spec.id: tool.spec.tags for _, listed in parts.tools for tool in listed}
+    tools |= {tool.spec.id: tool.spec.tags for file in parts.of_files.values() for tool in file.tools}
     built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 

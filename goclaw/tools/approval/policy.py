@@ -37,7 +37,8 @@ def decide(access: Access, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: 
     """
     policy = access.config.policy
     risk = spec.at_least(risk)
-    is_named, is_critical = spec.name in policy.auto_allow, risk is Risk.CRITICAL or spec.confirm is not None
+    is_named = any(name in policy.auto_allow for name in access.names(spec.id))
+    is_critical = risk is Risk.CRITICAL or spec.confirm is not None
     return apply_table(
         access.mode(actor, chosen),
         risk,

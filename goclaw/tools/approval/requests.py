@@ -84,6 +84,8 @@ class ApprovalRequest:
     recipient: str = ""
     details: str = ""
     """The sandbox that contains it, for Details."""
+    tool: str = ""
+    """The tool's id, for rules and the audit log."""
 
 
 def _never_lapses() -> str:
@@ -199,7 +201,8 @@ def build_request(
         phrase=phrase,
         rest=rest,
         recipient=grounds.recipient,
-        details=f"Tool `{spec.name}`, sandbox `{tier}`, network of commands `{tools.exec.network}`",
+        details=f"Tool `{spec.id}`, sandbox `{tier}`, network of commands `{tools.exec.network}`",
+        tool=spec.id,
     )
 
 
@@ -223,7 +226,9 @@ def exact_grounds(call: ToolCall) -> Grounds:
 
 
 def _fingerprint(spec: ToolSpec) -> dict[str, Any]:
-    return {**asdict(spec), "tags": sorted(spec.tags), "injected": sorted(spec.injected)}
+    # Without its id: what was asked for by an older GoClaw, which had none, stays approved.
+    known = {name: value for name, value in asdict(spec).items() if name != "local_id"}
+    return {**known, "tags": sorted(spec.tags), "injected": sorted(spec.injected)}
 
 
 def _canonical(value: Any) -> bytes:

@@ -26,19 +26,21 @@ class StandingApprovals:
         actor = turn.inbound.actor
         if actor.behalf or not wanted.pattern:  # an actor on behalf of others has none of their rules
             return None
-        stored = await self.rules.matching(actor.key, wanted.call.name, wanted.place)
-        valid = {rule.pattern: rule for rule in stored if self._are_valid([rule])}
+        names = self.access.names(wanted.tool)
+        stored = [rule for name in names for rule in await self.rules.matching(actor.key, name, wanted.place)]
+        valid = {rule.pattern: rule for rule in stored if self._are_valid([rule], wanted.tool)}
         if not set(wanted.pattern) <= valid.keys():
             return None
         rules = [valid[part] for part in wanted.pattern]
-        self._record_use(turn, wanted.call.name, rules)
+        self._record_use(turn, wanted.tool, rules)
         return Approval(
-            wanted.digest, find_lapse=lambda: "" if self._are_valid(rules) else "the rule that allowed it is void"
+            wanted.digest,
+            find_lapse=lambda: "" if self._are_valid(rules, wanted.tool) else "the rule that allowed it is void",
         )
 
     async def add(self, wanted: ApprovalRequest, holder: str, question: str, maker: Actor) -> None:
         """Store rules for the parts of a call that `maker` allowed for good in answer to `question` (its id)."""
-        tool, place, now = wanted.call.name, wanted.place, self.clock.now()
+        tool, place, now = wanted.tool, wanted.place, self.clock.now()
         await self.rules.add(
             [
                 ApprovalRule(question, holder, tool, place, part, label, maker.key, maker.owner, now)
@@ -46,11 +48,11 @@ class StandingApprovals:
             ]
         )
 
-    def _are_valid(self, rules: Sequence[ApprovalRule]) -> bool:
-        """Whether the makers of all rules may still approve such calls."""
+    def _are_valid(self, rules: Sequence[ApprovalRule], tool: str) -> bool:
+        """Whether the makers of all rules may still approve such calls of the tool with this id."""
         return all(
             self.access.authorize(maker, "question.answer", rule.holder).allowed
-            and self.access.authorize(maker, "tool.use", rule.tool).allowed
+            and self.access.authorize(maker, "tool.use", tool).allowed
             for rule in rules
             for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
         )

@@ -4,23 +4,25 @@ An agent that uses nothing has no tools. Who may use it, and whom it answers, is
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from goclaw.common.config.agents import KIND_NAME, AgentSettings, RunPolicySettings
-from goclaw.common.config.exports import ExportSettings
+from goclaw.common.config.exports import ExportSettings, is_built_in
 from goclaw.common.config.mcp import PinnedSetSettings, pin_tag
 from goclaw.common.config.values import ToolProfile
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import NOT
+from goclaw.common.core.tool_ids import local_id, wire_name
 from goclaw.tools.declare.options import ExportOption, Option, collect, refuse_leftovers
 from goclaw.tools.declare.registries import registry_parts
 from goclaw.tools.declare.tools import ToolDeclaration, tool
 from goclaw.tools.declare.toolsets import toolset as made_toolset
 from goclaw.tools.mcp.validation import full_name
 from goclaw.tools.toolkit.base import Tool
-from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
+from goclaw.tools.toolkit.parts import AgentPart, RegistryPart, ToolsetPart, is_same_tool
 
 
 @record
@@ -43,6 +45,8 @@ class Use:
     toolset: ToolsetPart | None = None
     inline: bool = False
     """Whether the toolset is declared here, and so the agent's own."""
+    share: bool = False
+    """Whether others may use its tools."""
 
 
 @record
@@ -127,9 +131,8 @@ def agent(
     }
     if policies:
         keys["policy"] = policies[0]
-    with_tools = (_toolset(word, name) for word in said_all)
     told = tuple(registry for word in exported for registry in word.registries)
-    return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
+    return AgentPart(name, AgentSettings(**keys), tuple(_toolsets(said_all, name)), quickstart, told)
 
 
 def _models(names: str | Sequence[str]) -> dict[str, Any]:
@@ -183,20 +186,51 @@ def _selection_of(word: Use, agent: str) -> tuple[str, ...]:
     return (f"set:{agent}/{word.toolset.name}",) if word.inline and word.toolset else word.selection
 
 
-def _toolset(word: Use | Export, agent: str) -> ToolsetPart | None:
-    if word.inline and word.toolset:
-        return replace(word.toolset, name=f"{agent}/{word.toolset.name}")
-    return word.toolset
+def _toolsets(words: Sequence[Use | Export], agent: str) -> Iterator[ToolsetPart]:
+    """Yield the toolsets that come with an agent. It alone has the tools declared in it, but those that it exports."""
+    offered = [each for word in words if isinstance(word, Export) for each in _tools_of(word)]
+    known = Counter(name for word in words for name in _names_of(word))
+    taken = {name for name, count in known.items() if count > 1 or is_built_in(name)}
+    for word in words:
+        if word.toolset and word.inline:
+            part = replace(word.toolset, name=f"{agent}/{word.toolset.name}")
+            if isinstance(word, Use) and not word.share:
+                part = replace(part, tools=tuple(_own(each, part.name, taken, offered) for each in part.tools))
+            yield part
+        elif word.toolset:
+            yield word.toolset
 
 
-def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool") -> Use:
+def _tools_of(word: Use | Export) -> tuple[Tool, ...]:
+    return word.toolset.tools if word.toolset else ()
+
+
+def _names_of(word: Use | Export) -> Iterator[str]:
+    """Yield the names of the tools that an agent has by a word, as far as its declaration says them."""
+    chosen = word.selection if isinstance(word, Use) else ()
+    named = [part for part in chosen if ":" not in part and not part.startswith(NOT)]
+    yield from named or (each.spec.name for each in _tools_of(word))
+
+
+def _own(tool: Tool, toolset: str, taken: Collection[str], offered: Sequence[Tool]) -> Tool:
+    """Return the tool as the agent's own; one that it offers to others stays as it is."""
+    if any(is_same_tool(tool, each) for each in offered):
+        return tool
+    key = local_id(toolset, tool.spec.name)
+    return replace(tool, spec=replace(tool.spec, name=wire_name(key, taken), local_id=key))
+
+
+def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool", share: bool = False) -> Use:
     """Let the agent use a toolset or, with names, some of its tools; an agent's exports; or tools of its own.
 
-    `use("helpers", tool(...))` makes `<agent>/helpers`, a toolset of its own; `use(DOCS, "search")` takes one tool.
+    `use("helpers", tool(...))` makes `<agent>/helpers`, a toolset of its own (with `share` others may use it, too);
+    `use(DOCS, "search")` takes one tool.
 
     Raises:
         ValueError: the toolset has no tool of that name, or something is no tool.
     """
+    if share and not isinstance(what, str):
+        raise ValueError(f"{what.name if isinstance(what, ToolsetPart) else what.toolset}: is shared already")
     refuse_leftovers([what], (ToolsetPart, AgentToolset, str), "use", "use")
     refuse_leftovers(parts, (str, ToolDeclaration, Tool), what if isinstance(what, str) else "use", "use")
     names = tuple(part for part in parts if isinstance(part, str))
@@ -209,18 +243,23 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
         case ToolsetPart():
             if own:
                 raise ValueError(f"{what.name}: tools are added where a toolset is declared, not where it is used")
-            if what.origin:
-                names = tuple(full_name(what.name, name) for name in names)
-            if what.pinned:
-                return Use(_select_pins(what.name, what.pinned, names), what)
-            known = {tool.spec.name for tool in what.tools} | {part for part in what.also if ":" not in part}
-            if what.tools and (unknown := sorted(set(names) - known)):
-                raise ValueError(f"{what.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
-            return Use(names or (f"set:{what.name}",), what)
+            return Use(_select(what, names), what)
         case str():
             if names or not own:
                 raise ValueError(f"{what}: a toolset that is declared here has tools of its own: tool(...)")
-            return Use((), made_toolset(what, *own), inline=True)
+            return Use((), made_toolset(what, *own), inline=True, share=share)
+
+
+def _select(toolset: ToolsetPart, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the selection of these tools of a toolset; without names, of all. Raises ValueError."""
+    if toolset.origin:
+        names = tuple(full_name(toolset.name, name) for name in names)
+    if toolset.pinned:
+        return _select_pins(toolset.name, toolset.pinned, names)
+    known = {tool.spec.name for tool in toolset.tools} | {part for part in toolset.also if ":" not in part}
+    if toolset.tools and (unknown := sorted(set(names) - known)):
+        raise ValueError(f"{toolset.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
+    return names or (f"set:{toolset.name}",)
 
 
 def _select_pins(toolset: str, pinned: PinnedSetSettings, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -47,6 +47,8 @@ class HookEvent:
     """The arguments of the call."""
     text: str = ""
     """The result, the error, the message, or the instructions of a compaction."""
+    tool_id: str = ""
+    """The tool's id, `agent.set.tool`, where one agent alone has it."""
 
 
 @record
@@ -105,7 +107,7 @@ class Registered:
             return False
         if not self.match or not event.tool:
             return True
-        names = {event.tool, *(f"tag:{tag}" for tag in event.tags)}
+        names = {event.tool, event.tool_id, *(f"tag:{tag}" for tag in event.tags)}
         return any(part in names or ALIASES.get(part) == event.tool for part in self.match)
 
 

@@ -191,6 +191,7 @@ def _encode(event: HookEvent) -> bytes:
             "call_id": event.call_id,
             "input": dict(event.input),
             "text": event.text,
+            "tool_id": event.tool_id,
         },
         default=str,
     ).encode()

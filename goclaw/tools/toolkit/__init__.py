@@ -21,7 +21,8 @@ findings are `Native`.
 Authorization. An `Actor` is an identity, never a set of rights. `auth.access` is asked when tools are listed,
 again when one runs, and by commands and sessions; users.json is reloaded within two seconds. Tools are selected by
 `core.selection`: names, tags, sets and exclusions. `Access` learns a tool's tags from the registry; before the
-registry exists, and for a tool that is gone, a tag allows nothing.
+registry exists, and for a tool that is gone, a tag allows nothing. Sources list the tools that one agent alone has with
+the others; `Registry.of` has them for that agent, and rights know them by id (`core.tool_ids`).
 
 Scheduling. The calls of one answer run at the same time unless their declared accesses conflict (`scheduling`): those
 keep the answer's order, even while they wait for hooks or a person. Between sessions only a running write excludes

@@ -19,9 +19,10 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.core.events import Actor, ToolFinished, ToolStarted
+from goclaw.common.core.events import Actor, Decision, ToolFinished, ToolStarted
 from goclaw.common.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.common.core.redact import mask, printable, storable
+from goclaw.common.core.tool_ids import short_name
 from goclaw.common.health.stuck_tasks import UnresponsiveTasks
 from goclaw.common.specs import Risk, ToolSpec
 from goclaw.durable.store.file_labels import FileLabels
@@ -58,9 +59,7 @@ log = logging.getLogger(__name__)
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
-
 KEPT_BACK = "a hook of the operator keeps this result back"
-
 MAX_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
@@ -86,18 +85,19 @@ class Dispatcher:
         self.file_labels = labels
         self._labelling = Labelling(labels)
 
-    def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
-        """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
-        tool = self.registry.find(self.registry.meant(call, actor).name, actor)
+    def is_idempotent(self, call: ToolCall, actor: Actor, agent: str = "") -> bool:
+        """Whether the agent's call may be repeated after a crash. A call that will be refused anyway may."""
+        tool = (registry := self.registry.of(agent)).find(registry.meant(call, actor).name, actor)
         return tool is None or tool.spec.idempotent
 
     async def call(self, call: ToolCall, scope: CallScope, options: CallOptions | None = None) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
-        said, call = unwrap(call).name, self.registry.meant(call)
-        if self.registry.lookup(call.name) is None:
-            call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
+        registry = self.registry.of(scope.agent)
+        said, call = unwrap(call).name, registry.meant(call)
+        if registry.lookup(call.name) is None:
+            call = registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
         began = self._environment.clock.monotonic()
-        watch = Watch(scope, options or CallOptions(), self.registry, Judgement(said), call, began)
+        watch = Watch(scope, options or CallOptions(), registry, Judgement(said), call, began)
         try:
             with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
                 return await self._call(call, watch)
@@ -109,7 +109,8 @@ class Dispatcher:
         try:
             content, failed = await self._run(watch), False
         except StateError as error:
-            if self._must_wait(error, call, watch):
+            # It waits with its turn until the disk accepts writes.
+            if watch.runs_steps or (isinstance(error, DiskError) and watch.is_repeatable):
                 raise
             content, failed = error_text(str(error)), True
         except CallDenied as error:
@@ -140,15 +141,6 @@ class Dispatcher:
             watch.publish()
         return await self._finish(content, failed, watch)
 
-    def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
-        """Whether the call waits with its turn until the disk accepts writes.
-
-        It does where nothing was done yet, where it may be done again, and where what failed is a step of the turn.
-        """
-        if watch.tool and watch.tool.runs_steps:
-            return True
-        return isinstance(error, DiskError) and (not watch.has_begun or self.is_idempotent(call, watch.scope.actor))
-
     async def _finish(self, content: str, failed: bool, watch: Watch) -> ToolResult:
         """Announce that the call finished, and make its result."""
         call, scope, seconds = watch.call, watch.scope, self._environment.clock.monotonic() - watch.began
@@ -175,7 +167,7 @@ class Dispatcher:
             artifacts=artifacts,
             images=outcome.pictures,
             reminds=outcome.reminds,
-            ends_turn=bool(outcome.refusal) and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
+            ends_turn=bool(outcome.refusal) and self._decide(watch).ends_turn,
             malformed=bool(outcome.missed),
             denied=denied,
             lacking=outcome.lacking,
@@ -206,13 +198,13 @@ class Dispatcher:
 
     def _record(self, call: ToolCall, watch: Watch, error: str) -> None:
         scope = watch.scope
-        decision = watch.judgement.decision or self._access.authorize(scope.actor, "tool.use", call.name)
+        decision = watch.judgement.decision or self._decide(watch)
         spec = watch.judgement.listed
         ran = "ok" if not error else "failed"
         self._environment.audit(
             AuditEntry(
                 "tool.use",
-                call.name,
+                watch.tool_id,
                 scope.actor,
                 scope.session,
                 decision.allowed and spec is not None,
@@ -270,6 +262,9 @@ class Dispatcher:
         note = f"[{watch.call.name} ran, but its result is not what it declares: {error}]"
         return f"{await self._limit(mask(storable(text)), watch.scope.actor)}\n{storable(note)[:RESULT_LIMIT]}"
 
+    def _decide(self, watch: Watch, given: Mapping[str, Any] | None = None) -> Decision:
+        return self._access.authorize(watch.scope.actor, "tool.use", watch.tool_id, given)
+
     def _find_tool(self, watch: Watch) -> Tool:
         """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
 
@@ -277,11 +272,11 @@ class Dispatcher:
             UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be distinguished.
         """
         call, judgement = watch.call, watch.judgement
-        tool = self.registry.lookup(call.name)
+        tool = watch.registry.lookup(call.name)
         judgement.listed = tool.spec if tool else None
         if tool:  # rules, hooks and people know one name of each argument
             call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
-        decision = judgement.decision = self._access.authorize(watch.scope.actor, "tool.use", call.name, call.input)
+        decision = judgement.decision = self._decide(watch, call.input)
         if tool and decision.allowed and not self._access.select(watch.scope.selections, tool.spec):
             decision = judgement.decision = replace(decision, allowed=False, rule="tools of the agent")
         if tool is None or not decision.allowed:
@@ -469,7 +464,8 @@ def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
 
 def _event(point: Point, tool: Tool, watch: Watch, text: str = "") -> HookEvent:
     spec, scope, call = tool.spec, watch.scope, watch.call
-    return HookEvent(point, scope.session, scope.actor, spec.name, spec.tags, call.id, call.input, text)
+    name = short_name(spec.id)
+    return HookEvent(point, scope.session, scope.actor, name, spec.tags, call.id, call.input, text, spec.local_id)
 
 
 def _brief(arguments: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import fault_of, load, plugins
 from goclaw.common.core.records import record
+from goclaw.common.core.tool_ids import short_name
 from goclaw.errors import GoclawError
 from goclaw.tools.hooks.base import HookPart
 from goclaw.tools.mcp.declared import Declared
@@ -44,6 +45,11 @@ class RegistryPart:
 
     name: str
     settings: RegistrySettings
+
+
+def is_same_tool(one: Tool, other: Tool) -> bool:
+    """Whether two tools differ at most in their specs: a toolset adds labels, and an agent gives its own an id."""
+    return one == replace(other, spec=one.spec)
 
 
 @record
@@ -69,7 +75,7 @@ class ToolsetPart:
     @property
     def members(self) -> tuple[str, ...]:
         """The selection that it stands for."""
-        return (*(tool.spec.name for tool in self.tools), *self.also)
+        return (*(short_name(tool.spec.id) for tool in self.tools), *self.also)
 
 
 @record

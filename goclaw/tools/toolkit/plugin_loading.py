@@ -19,16 +19,18 @@ from typing import Any, Protocol, runtime_checkable
 
 from goclaw.common.auth.users import Users
 from goclaw.common.auth.workplaces import places_of
+from goclaw.common.config.exports import is_built_in
 from goclaw.common.config.packaged import FileParts, FilesPart
 from goclaw.common.config.schema import Config
-from goclaw.common.core import catalog
 from goclaw.common.core.files import decode, lies_inside
 from goclaw.common.core.plugins import API_VERSION, WRITTEN_FOR, api_misfit, fault_of, third_party
 from goclaw.common.core.records import record
+from goclaw.common.core.tool_ids import short_name
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ConfigError, GoclawError
 from goclaw.tools.hooks.base import HookPart
 from goclaw.tools.toolkit.base import Tool, check_name
-from goclaw.tools.toolkit.parts import AgentPart, ServerPart, ToolsetPart
+from goclaw.tools.toolkit.parts import AgentPart, ServerPart, ToolsetPart, is_same_tool
 
 MAX_BYTES = 1_000_000
 """Of a file; a larger one is not source code."""
@@ -230,8 +232,8 @@ def _collect(
     if misfit := api_misfit(names.get(WRITTEN_FOR, API_VERSION)):
         problems.append(Problem(*source.places.get(WRITTEN_FOR, (1, 1)), misfit))
     seen: set[int] = set()
-    # A declared tool that a toolset takes is the toolset's.
-    for name, value in sorted(_bound(names, source), key=lambda each: isinstance(each[1], _Declaration)):
+    # A tool that a toolset takes is the toolset's.
+    for name, value in sorted(_bound(names, source), key=lambda each: isinstance(each[1], Tool | _Declaration)):
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -240,16 +242,17 @@ def _collect(
         for tool in _tools_of(value, tools):
             fault = (
                 "is declared twice in this file; give one of the two another name"
-                if tools.get(tool.spec.name, tool) is not tool
+                if tools.get(tool.spec.id, tool) is not tool
                 else ""
             )
-            fault = fault or _name_fault(tool.spec.name)
+            fault = fault or _name_fault(tool.spec)
             if not fault and checking and not tool.spec.description:
                 fault = "has no description, which models choose it by: write a docstring"
             if fault:
-                declared = (each for each, made in _bound(names, source) if getattr(made, "tool", None) is tool)
-                problems.append(Problem(*source.places[next(declared, name)], f"tool {tool.spec.name} {fault}"))
-            tools.setdefault(tool.spec.name, tool)
+                bound = ((each, getattr(made, "tool", None)) for each, made in _bound(names, source))
+                declared = (each for each, made in bound if made and is_same_tool(made, tool))
+                problems.append(Problem(*source.places[next(declared, name)], f"tool {tool.spec.id} {fault}"))
+            tools.setdefault(tool.spec.id, tool)
     if not (tools or configured or problems or may_be_empty or _hooks_of(names, source)):
         problems.append(Problem(1, 1, NO_PARTS))
     return tools, configured, problems
@@ -257,28 +260,27 @@ def _collect(
 
 def _tools_of(value: object, known: Mapping[str, Tool]) -> Sequence[Tool]:
     match value:
-        case Tool():
-            return (value,)
         case ToolsetPart():
             return value.tools
         case ServerPart():
             return value.tools.tools
         case AgentPart():
             return [tool for toolset in value.toolsets for tool in toolset.tools]
-        case _Declaration(tool=Tool() as made) if value.name not in known:
-            return (made,)
+        case (Tool() as made) | _Declaration(tool=Tool() as made):
+            is_toolsets = any(is_same_tool(made, each) for each in known.values())
+            return () if is_toolsets or (value is not made and made.spec.name in known) else (made,)
     return ()
 
 
-def _name_fault(name: str) -> str:
+def _name_fault(spec: ToolSpec) -> str:
+    name = short_name(spec.id)
     try:
         check_name(name)
     except ValueError as error:
         return str(error)
-    gated = {each for gate in catalog.GATED_TOOLS.values() for each in gate}
-    if name in catalog.TOOLS or name in gated:
+    if is_built_in(name):
         return "has the name of one that is built in; choose another one"
-    if name in third_party("tools"):
+    if name in third_party("tools") and not spec.agent:
         return "has the name of one of an installed package; choose another one"
     return ""
 

@@ -23,6 +23,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.plugins import load
+from goclaw.common.core.tool_ids import short_name
 from goclaw.common.specs import TOOL_CALL, ToolSpec
 from goclaw.tools.toolkit.argument_repair import fits, near_names, repair
 from goclaw.tools.toolkit.base import LateSource, Tool, ToolSource
@@ -59,19 +60,36 @@ class BuiltIn:
 
 
 class Registry:
-    """All tools of all sources. Live: a source may change its list at any time."""
+    """All tools of all sources, as one agent has them. Live: a source may change its list at any time."""
 
-    def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
+    def __init__(self, sources: Sequence[ToolSource], access: Access, agent: str = "") -> None:
+        """`agent`: its own tools are among them; empty: only tools for everyone are."""
         self._sources = sources
         self._late = [source for source in sources if isinstance(source, LateSource)]
+        self._agent = agent
+        self._agents: set[str] = set()
+        """Those with tools of their own; this and the two mappings are of `_listed`."""
+        self._views: dict[str, Registry] = {}
         self.access = access
         self._listed: list[Sequence[Tool]] = []
+        self._known: dict[str, Tool] = {}
+        """The tools of all agents, by id and by the names that stand for them."""
         self._by_name: dict[str, Tool] = {}
-        """Of `_listed`: read again as soon as a source lists other tools."""
+        """By the names in calls."""
         self._shown: dict[Hashable, tuple[Tool, ...]] = {}
         """By actor and selections: the tools that the actor may use, as judged under `_shown_under`."""
         self._shown_under: list[object] = []
-        access.learn(self.spec)
+        if not agent:
+            access.learn(self.spec)
+
+    def of(self, agent: str) -> "Registry":
+        """Return the tools of an agent: those for everyone, and its own."""
+        self._refresh()
+        if agent not in self._agents:
+            return self
+        if agent not in self._views:
+            self._views[agent] = Registry(self._sources, self.access, agent)
+        return self._views[agent]
 
     async def ready(self) -> None:
         """Wait for the tools that are loaded late; asked for earlier, they would hold up the event loop."""
@@ -79,13 +97,14 @@ class Registry:
             await source.ready()
 
     def spec(self, name: str) -> ToolSpec | None:
-        """Return the spec of a tool, regardless of rights."""
-        tool = self.lookup(name)
+        """Return the spec of the tool of any agent with this id, or that a name stands for, regardless of rights."""
+        self._refresh()
+        tool = self._known.get(name)
         return tool.spec if tool else None
 
     def specs(self) -> list[ToolSpec]:
-        """Return the specs of every tool, regardless of rights."""
-        return [tool.spec for source in self._sources for tool in source.tools()]
+        """Return the specs of every tool for everyone, regardless of rights."""
+        return [tool.spec for source in self._sources for tool in source.tools() if not tool.spec.agent]
 
     def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
         """Return the call under its tool's own name: models know aliases, and make calls by `tool_call`.
@@ -128,16 +147,25 @@ class Registry:
 
     def lookup(self, name: str) -> Tool | None:
         """Return the tool of that name, regardless of rights; the first source that has one counts."""
+        self._refresh()
+        return self._by_name.get(name)
+
+    def _refresh(self) -> list[Sequence[Tool]]:
+        """Read the lists of the sources again as soon as one of them is another one, and return them."""
         listed = [source.tools() for source in self._sources]
         if not same(listed, self._listed) or not _is_fixed(listed):
-            self._by_name = {tool.spec.name: tool for tools in reversed(listed) for tool in reversed(tools)}
+            last_first = [tool for tools in reversed(listed) for tool in reversed(tools)]
+            mine = [tool for tool in last_first if tool.spec.agent in ("", self._agent)]
+            self._known = _by_id(last_first)
+            self._by_name = _by_id(mine) | {tool.spec.name: tool for tool in mine if tool.spec.agent}
+            self._agents = {tool.spec.agent for tool in last_first if tool.spec.agent}
             self._listed = listed
-        return self._by_name.get(name)
+        return listed
 
     def find(self, name: str, actor: Actor) -> Tool | None:
         """Return the tool, if it exists and `actor` may use it; None does not reveal which of the two failed."""
         tool = self._find(name)
-        return tool if tool and self.access.authorize(actor, "tool.use", tool.spec.name).allowed else None
+        return tool if tool and self.access.authorize(actor, "tool.use", tool.spec.id).allowed else None
 
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
         """Return the tools that `actor` may use; `within`: the selections of its agent."""
@@ -157,16 +185,22 @@ class Registry:
 
     def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Sequence[Tool]:
         """Return the tools to show, judged again when anything relevant has changed. A call is judged by itself."""
-        listed = [source.tools() for source in self._sources]
+        listed = self._refresh()
         under = [*self.access.basis, *listed]
         if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) >= MAX_SHOWN:
             self._shown, self._shown_under = {}, under
         key = (actor, *(None if selection is None else tuple(selection) for selection in within))
         if key not in self._shown:
             allowed = partial(self.access.authorize, actor, "tool.use")
-            tools = (tool for tools in listed for tool in tools if self.access.select(within, tool.spec))
-            self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.name).allowed)
+            mine = (tool for tools in listed for tool in tools if self._by_name.get(tool.spec.name) is tool)
+            tools = (tool for tool in mine if self.access.select(within, tool.spec))
+            self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.id).allowed)
         return self._shown[key]
+
+
+def _by_id(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Return tools by id and, where no id is the same, by declared name; the last one counts."""
+    return {short_name(tool.spec.id): tool for tool in tools} | {tool.spec.id: tool for tool in tools}
 
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:

@@ -59,6 +59,8 @@ class CallScope:
     """
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
+    agent: str = ""
+    """The agent that makes them, with its own tools; empty: there is none."""
 
 
 @record
@@ -172,9 +174,24 @@ class Watch:
         return self.invocation.tool if self.invocation else None
 
     @property
+    def tool_id(self) -> str:
+        """The tool's id for rights and the audit log; of an unknown one the name in the call."""
+        return self.judgement.listed.id if self.judgement.listed else self.call.name
+
+    @property
     def has_begun(self) -> bool:
         """Whether it may have had an effect."""
         return self.stage is not Stage.WAITING
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may be made again, as far as it has come."""
+        return not self.has_begun or self.tool is None or self.tool.spec.idempotent
+
+    @property
+    def runs_steps(self) -> bool:
+        """Whether what fails in it is a step of the turn."""
+        return self.tool is not None and self.tool.runs_steps
 
     @property
     def services(self) -> TurnServices:

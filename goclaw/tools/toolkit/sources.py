@@ -84,7 +84,7 @@ class Fixed:
 
 
 class Sources:
-    """All tools of all sources; where two have one name, the first source has it. Implements `ToolSource`."""
+    """All tools of all sources; where two have one id, the first source has it. Implements `ToolSource`."""
 
     def __init__(self, named: Sequence[Named] = ()) -> None:
         self._named = list(named)
@@ -146,12 +146,12 @@ class Sources:
         return [prompt for source in ours if isinstance(source, PromptSource) for prompt in source.prompts()]
 
     def origin(self, name: str) -> str:
-        """Return the source of the tool with this name."""
+        """Return the source of the tool with this id."""
         self._refresh()
         return self._origins.get(name, "")
 
     def plugin(self, name: str) -> str:
-        """Return the name of the plugin that the tool with this name comes from; empty: from none."""
+        """Return the name of the plugin that the tool with this id comes from; empty: from none."""
         origin = self.origin(name)
         return next((each.name for each in self._named if each.origin == origin), "")
 
@@ -173,7 +173,7 @@ class Sources:
         taken: dict[str, str] = {}
         for named, tools in zip(self._named, listed, strict=True):
             for tool in tools:
-                name = tool.spec.name
+                name = tool.spec.id
                 if name not in found:
                     found[name] = (tool, named.origin)
                 elif found[name][0] is not tool:

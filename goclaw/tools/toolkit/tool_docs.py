@@ -114,10 +114,10 @@ class ToolListing:
         return [shown for spec in self.registry.visible_to(actor) if (shown := self.find(spec.name, actor))]
 
     def find(self, name: str, actor: Actor) -> ListedTool | None:
-        """Return one tool; None if unknown or not for `actor`."""
-        tool = self.registry.find(name, actor)
+        """Return one tool, an agent's own by its id; None if unknown or not for `actor`."""
+        tool = self.registry.of(name.rpartition(".")[0].partition(".")[0]).find(name, actor)
         config = self.registry.access.config
-        return ListedTool(tool, self.sources.origin(name), tool.availability(config)) if tool else None
+        return ListedTool(tool, self.sources.origin(tool.spec.id), tool.availability(config)) if tool else None
 
 
 def group_by_toolset(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:

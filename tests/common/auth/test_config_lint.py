@@ -39,6 +39,17 @@ def test_unknown_tools_and_commands_of_a_role_are_told() -> None:
     ]
 
 
+def test_an_older_name_of_an_agents_tool_is_known_and_of_two_agents_not_clear() -> None:
+    own = {f"{each}.tools.{name}": frozenset[str]() for each, name in (("a", "note"), ("a", "answer"), ("b", "answer"))}
+    tools = {"tools": ("note", "a.tools.note", "answer", "b.tools.anser")}
+    sets = {"a/tools": ("answer",), "b/tools": ("answer",)}
+    config = Config.model_validate({"roles": {"guest": tools}, "tools": {"sets": sets}})
+    assert list(warnings(config, (), {**TOOLS, **own}, ["help"])) == [
+        "roles.guest.tools: `answer` is a tool of several agents; name one: a.tools.answer, b.tools.answer",
+        "roles.guest.tools: unknown tool `b.tools.anser`; did you mean `b.tools.answer`?",
+    ]
+
+
 def test_unknown_tools_of_a_hook_are_told() -> None:
     hook = HookSettings.model_validate({"on": "pre_tool", "match": "raed,read,tag:write,mcp__x__y", "command": "true"})
     assert told(Config(hooks=(hook,))) == ["hooks[0].match: unknown tool `raed`; did you mean `read`?"]

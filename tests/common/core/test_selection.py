@@ -118,3 +118,27 @@ def test_a_set_has_a_name_of_its_own(name: str, why: str) -> None:
 def test_what_runs_without_asking_must_be_said() -> None:
     with pytest.raises(ValidationError, match="should name what runs without asking"):
         Config.model_validate({"policy": {"auto_allow": ["-exec"]}})
+
+
+OWN = {"answer": "answer", "chat.helpers.answer": "chat.helpers.answer", "clerk.tools.answer": "clerk.tools.answer"}
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_a_set_of_an_agent_names_its_own_tools_and_no_others_of_that_name() -> None:
+    sets = Toolsets({"chat/helpers": ["answer", "read"], "all": ["answer"]}, lambda name: OWN.get(name, ""))
+
+    def chosen(*selection: str) -> list[str]:
+        return [name for name in [*OWN, "read"] if sets.picks(selection, name, frozenset)]
+
+    assert chosen("set:chat/helpers") == ["chat.helpers.answer", "read"]
+    assert chosen("set:all") == chosen("answer") == ["answer"], "a tool is really called so"
+    assert chosen("clerk.tools.answer") == ["clerk.tools.answer"]
+    assert chosen("-answer") == ["read"], "in doubt none of them"
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_an_older_name_allows_the_one_tool_that_it_stands_for() -> None:
+    sets = Toolsets({}, {"answer": "clerk.tools.answer"}.get)  # type: ignore[arg-type]  # each name is there
+    assert sets.picks(["answer"], "clerk.tools.answer", frozenset)
+    assert not sets.picks(["answer"], "chat.helpers.answer", frozenset)
+    assert sets.picks(["answer"], "chat.helpers.answer", frozenset, unknown=True), "what restricts holds all"

@@ -16,7 +16,8 @@ DATA = toolset("data", from_registry(CORP, "data-tools"))
 CHAT = agent(
     "chat",
     "Talks.",
-    use("words", tool("look_up", "Look a word up.", bind_to(lambda: "found", side_effect=SideEffect.NONE))),
+    use("words", tool("look_up", "Look a word up.", bind_to(lambda: "found", side_effect=SideEffect.NONE)), share=True),
+    use("notes", tool("spell", "Spell.", bind_to(lambda: "s", side_effect=SideEffect.NONE))),
     use(DATA),
     run_policy(default_caps(max_tool_calls(8), max_tokens(9000))),
 )
@@ -24,6 +25,7 @@ CHAT = agent(
 CONFIG = """
 agents: {kinds: {chat: {policy: {max_tool_calls: 3}}}}
 registries: {corp: {description: Ours.}}
+roles: {guest: {tools: [spell], always_ask: [chat.notes.spell]}}
 tools: {from_registry: {data: {private: true}}}
 models: {agent: [demo]}
 """
@@ -71,6 +73,8 @@ def test_agents_registries_servers_and_tools_of_packages_are_there_for_every_com
     assert out(capsys, "tool", "run", "look_up") == "found\n"
     checked = out(capsys, "config", "check")
     assert "unknown" not in checked and "config.yaml: fine" in checked
+    assert run(["tool", "run", "spell"]) == 1 and "unknown tool: spell" in capsys.readouterr().out
+    assert "spell" not in out(capsys, "tool", "list")
     shown = out(capsys, "config", "show")
     assert "registry corp of plugin agents.chat (chat-agents 1.0)" in shown and "config.yaml:3:" in shown
 
@@ -98,4 +102,6 @@ def test_the_daemon_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """Without one that runs, `send` opens it in its own process."""
     assert "- chat: Talks." in out(capsys, "send", "/agents")
     assert "found" in out(capsys, "send", "/tool look_up {}")
+    assert "unknown tool: spell" in out(capsys, "send", "/tool spell {}")
+    assert "Spell." in out(capsys, "send", "/tools chat.notes.spell")
     assert "found" in out(capsys, "send", "/tool", "look_up", "{}"), "words need no quotes"

@@ -46,6 +46,7 @@ async def test_the_event_comes_on_standard_input_and_the_workspace_is_the_folder
         "call_id": "c1",
         "input": {"command": "ls"},
         "text": "",
+        "tool_id": "",
     }
     assert (tmp_path / "workspace/where").read_text().strip() == str(tmp_path / "workspace")
 

@@ -19,7 +19,6 @@ WAYS_IN = {
     "tools/toolkit/scope.py": {"self.call"},
     "gateway/servers/mcp/approving.py": {"wanted.call"},
     "conversation/questions/turn_questions.py": {"wanted.call"},
-    "tools/approval/rules.py": {"wanted.call"},
     "conversation/questions/question_messages.py": {"wanted.call"},
 }
 """Every use of an attribute `call`: who asks the dispatcher, and the dispatcher's one line that runs a tool."""

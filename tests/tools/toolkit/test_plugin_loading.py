@@ -255,3 +255,34 @@ def test_a_file_that_the_agent_may_change_is_refused(config: Config, tmp_path: P
         path = put(place / "garden.py", TOOL.format(name="garden", says="x"))
         with pytest.raises(FileFault, match="where the agent may change it"):
             load_file(path, config)
+
+
+OWN = """
+from goclaw.specs import SideEffect
+from goclaw.toolkit.base import ToolContext, tool as built
+from goclaw.declare import agent, tool, toolset
+
+
+@built(side_effect=SideEffect.NONE)
+async def dig(ctx: ToolContext) -> str:
+    \"\"\"Dig.\"\"\"
+    return "dug"
+
+
+@tool
+def answer() -> str:
+    \"\"\"Answer.\"\"\"
+    return "yes"
+
+
+ONE = agent("one", "One.", uses=[dig, answer])
+TWO = agent("two", "Two.", uses=[answer])
+COMMON = toolset("common", tool(lambda: "no", name="answer", description="Answer.", side_effect=SideEffect.NONE))
+"""
+
+
+def test_what_agents_of_a_file_use_is_their_own_and_may_have_one_name(config: Config, folder: Path) -> None:
+    path = put(folder / "garden.py", OWN)
+    assert check_file(path, config) == []
+    ids = {tool.spec.id for tool in load_file(path, config).tools}
+    assert ids == {"one.tools.dig", "one.tools.answer", "two.tools.answer", "answer"}

@@ -180,7 +180,7 @@ class ClientQuestion:
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
     def _record(self, wanted: ApprovalRequest, answer: str) -> None:
-        tool, session = wanted.call.name, self.backend.session(self.actor)
+        tool, session = wanted.tool, self.backend.session(self.actor)
         rule, tags = "mcp.server.elicitation", self.backend.access.tags(tool)
         self.backend.environment.audit(
             AuditEntry("tool.approval", tool, self.actor, session, answer == "accept", rule, answer, tags=tags)

@@ -5,11 +5,12 @@ guard that cannot run guards nothing.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import Users
+from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.load import Loaded
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import daemon_command
@@ -43,14 +44,35 @@ async def open_tools(loaded: Loaded) -> ToolReport:
     config = loaded.config
     async with open_sources(config, RealClock(), parts_of(loaded.packaged)) as sources:
         await sources.settled(SETTLED_SECONDS)
-        count, faults = len(sources.tools()), sources.faults
+        tools, faults = sources.tools(), sources.faults
         registry = Registry([sources], Access(Users(), config))
+        own = list(_own_tools(registry.access, [tool.spec for tool in tools]))
         usable = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
     findings = [
-        Finding("tools", "ok", f"{count} tools"),
+        Finding("tools", "ok", f"{len(tools)} tools"),
+        *own,
         *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
     ]
     return ToolReport(findings, usable)
+
+
+def _own_tools(access: Access, specs: Sequence[ToolSpec]) -> Iterator[Finding]:
+    """Yield what others lack because one agent alone has it, and what that agent lacks because its own has the name."""
+    agents = access.config.agents.everyone
+    for owner in sorted({spec.agent for spec in specs} & agents.keys()):
+        own = {spec.name: spec for spec in specs if spec.agent == owner}
+        others = [name for name, each in agents.items() if name != owner and _selects(access, each, own.values())]
+        if others:
+            text = f"only the agent {owner} has {', '.join(own)}, not {', '.join(others)}"
+            yield Finding("tools", "ok", f"{text}; `share=True` in its `use(…)` shares them")
+        for hidden in (spec for spec in specs if not spec.agent and spec.name in own):
+            if _selects(access, agents[owner], [hidden]):
+                text = f"the agent {owner} selects {hidden.name}, which it cannot see: a tool of its own has that name"
+                yield Finding("tools", "warning", text, "give one of the two another name")
+
+
+def _selects(access: Access, agent: AgentSettings, specs: Iterable[ToolSpec]) -> bool:
+    return any(access.select([agent.tools], spec) for spec in specs)
 
 
 _REMEDIES = {

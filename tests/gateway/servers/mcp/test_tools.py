@@ -1,6 +1,7 @@
 """Tools over MCP: the same rights, texts and audit as everywhere, in the protocol's own terms."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -133,6 +134,15 @@ async def test_tools_that_need_a_conversation_are_offered_by_no_settings(tmp_pat
         assert not {"ask_user", "command", "exit_plan_mode", "message", "schedule"} & listed
         refused = await client.call_tool("ask_user", {"questions": [{"question": "Tea?"}]})
     assert refused.is_error and said(refused) == "nobody can be asked over MCP"
+
+
+async def test_what_one_agent_alone_has_is_for_no_client(tmp_path: Path) -> None:
+    own = replace(add, spec=replace(add.spec, local_id="clerk.tools.add"))
+    world = world_of(tmp_path, [], [own], {"tools": ["add", "clerk.tools.add"]})
+    async with living(world) as home, home.client() as client:
+        assert (await client.list_tools()).tools == []
+        refused = await client.call_tool("add", {"a": 1, "b": 2})
+    assert refused.is_error and said(refused) == "unknown tool: add"
 
 
 @pytest.mark.promise("P-audit")

@@ -53,3 +53,34 @@ async def test_what_no_registry_has_is_named_with_why(tmp_path: Path) -> None:
         "tools.from_registry.data: the catalogue of the registry corp has not been fetched yet"
     )
     assert missing.remedy.startswith("run `goclaw registry sync`, or fix `tools.from_registry.data`")
+
+
+OWN = '''
+from goclaw.declare import agent, tool
+
+
+def water(plant: str) -> str:
+    """Water a plant."""
+    return plant
+
+
+GARDENER = agent("gardener", "Gardens.", uses=[tool(water)])
+KEEPER = agent("keeper", "Keeps.", uses=["water"])
+SHED = agent("shed", "Stores.", uses=["tag:cli", tool(water, name="lint")])
+'''
+
+
+async def test_what_one_agent_alone_has_is_named_with_those_that_lack_it(tmp_path: Path, packages: Path) -> None:
+    lines = {f"agents.{name}": f"own:{name.upper()}" for name in ("gardener", "keeper", "shed")}
+    install(packages, "garden", {"own": OWN}, lines)
+    lint = {"lint": {"command": "true", "description": "Lint."}}
+    _, own, of_shed, hidden = await found(tmp_path, **{"tools.cli": lint})
+    assert (own.verdict, own.text) == (
+        "ok",
+        "only the agent gardener has water, not main, general, keeper; `share=True` in its `use(…)` shares them",
+    )
+    assert of_shed.text.startswith("only the agent shed has lint, not main, general;")
+    assert (hidden.verdict, hidden.text) == (
+        "warning",
+        "the agent shed selects lint, which it cannot see: a tool of its own has that name",
+    )
