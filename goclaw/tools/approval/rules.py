@@ -24,13 +24,13 @@ class StandingApprovals:
     async def approve(self, wanted: ApprovalRequest, turn: Turn) -> Approval | None:
         """Approve a call of the turn where rules of its actor allow every part of it, and audit that; else None."""
         actor = turn.inbound.actor
-        if actor.behalf or not wanted.pattern:  # an actor on behalf of others has none of their rules
+        if actor.behalf or not wanted.grounds.pattern:  # an actor on behalf of others has none of their rules
             return None
         stored = await self.rules.matching(actor.key, wanted.call.name, wanted.place)
         valid = {rule.pattern: rule for rule in stored if self._are_valid([rule])}
-        if not set(wanted.pattern) <= valid.keys():
+        if not set(wanted.grounds.pattern) <= valid.keys():
             return None
-        rules = [valid[part] for part in wanted.pattern]
+        rules = [valid[part] for part in wanted.grounds.pattern]
         self._record_use(turn, wanted.call.name, rules)
         return Approval(
             wanted.digest, find_lapse=lambda: "" if self._are_valid(rules) else "the rule that allowed it is void"
@@ -42,7 +42,7 @@ class StandingApprovals:
         await self.rules.add(
             [
                 ApprovalRule(question, holder, tool, place, part, label, maker.key, maker.owner, now)
-                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
+                for part, label in zip(wanted.grounds.pattern, wanted.grounds.labels, strict=True)
             ]
         )
 
