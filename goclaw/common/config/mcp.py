@@ -123,10 +123,31 @@ class SamplingSettings(Section):
     per_turn: int = Field(20, ge=1, le=1_000, description="Maximum requests during one turn.")
 
 
-class McpClientSettings(Section):
-    """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
+class McpUseSettings(Section):
+    """The use of a server of the Model Context Protocol, wherever its address or its program is said."""
 
     enabled: bool = Field(True, description="Whether it is used.")
+    env: Variables = Field(
+        default_factory=dict,
+        description="Its environment variables, besides PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no others.",
+    )
+    headers: Headers = Field(
+        default_factory=dict, description="Headers of every request, such as `Authorization`; GoClaw never shows them."
+    )
+    timeout: float = Field(
+        60, gt=0, le=3_600, description="Time limit of a call in seconds, without waiting for people."
+    )
+    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
+    roles: Names = Field((), description="Roles that see it, in addition to admins; empty: everybody.")
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the values of `env`, without secrets: for the program alone."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+
+class McpClientSettings(McpUseSettings):
+    """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
+
     command: Annotated[Program, AfterValidator(_whole_path)] | None = Field(
         None,
         description="The program: a name or an absolute path. It runs outside of the sandbox (docs/mcp.md).",
@@ -135,22 +156,10 @@ class McpClientSettings(Section):
     args: Words = Field(
         (), description="Its arguments, one word each. Others on this machine can read them, so put no secrets here."
     )
-    env: Variables = Field(
-        default_factory=dict,
-        description="Its environment variables, besides PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no others.",
-    )
     cwd: Folder | None = Field(None, description="Its working folder; not set: `mcp` in the state folder.")
     url: Url | None = Field(None, description="Its address (streamable HTTP): `https://host/mcp`.")
-    headers: Headers = Field(
-        default_factory=dict, description="Headers of every request, such as `Authorization`; GoClaw never shows them."
-    )
-    timeout: float = Field(
-        60, gt=0, le=3_600, description="Time limit of a call in seconds, without waiting for people."
-    )
     allow: Globs = Field((), description="Which of its tools to offer: names, or `read_*`; empty: all.")
     deny: Globs = Field((), description="Which of them to exclude.")
-    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
-    roles: Names = Field((), description="Roles that see it, in addition to admins; empty: everybody.")
     elicitation: bool = Field(True, description="Whether it may ask the person questions during a call.")
     sampling: SamplingSettings | None = Field(
         None, description="Its use of the model; not set: none. `{}` enables it with the defaults."
@@ -174,10 +183,6 @@ class McpClientSettings(Section):
     def may_sample(self) -> bool:
         """Whether it may ask the model."""
         return self.sampling is not None and self.sampling.enabled
-
-    def variables(self) -> Mapping[str, str]:
-        """Return the values of `env`, without secrets: for the program alone."""
-        return {name: value.get_secret_value() for name, value in self.env.items()}
 
 
 McpServers = dict[ServerName, McpClientSettings]

@@ -10,7 +10,7 @@ from goclaw.common.config.agents import AgentsSettings
 from goclaw.common.config.exports import Publication
 from goclaw.common.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.common.config.hooks import HookSettings
-from goclaw.common.config.mcp import McpClientSettings, McpSettings
+from goclaw.common.config.mcp import McpSettings, McpUseSettings
 from goclaw.common.config.policies import (
     ADMIN,
     AuditSettings,
@@ -20,7 +20,7 @@ from goclaw.common.config.policies import (
     ReplicaSettings,
     RoleSettings,
 )
-from goclaw.common.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
+from goclaw.common.config.registries import Registries, RegistryServerSettings
 from goclaw.common.config.schedules import ConfiguredSchedules
 from goclaw.common.config.section import Section, Sections
 from goclaw.common.config.tools import ToolsSettings
@@ -445,7 +445,7 @@ class Config(Sections):
         return {**self.agents.exported_sets, **of_registries, **pinned, **self.tools.sets}
 
     @property
-    def mcp_servers(self) -> dict[str, tuple[str, McpClientSettings | FromRegistrySettings]]:
+    def mcp_servers(self) -> dict[str, tuple[str, McpUseSettings]]:
         """Every MCP server that the agent uses, by name: the key at which it stands, and its settings there."""
         ours = {name: (f"mcp.servers.{name}", each) for name, each in self.mcp.servers.items()}
         found = {name: (f"tools.from_registry.{name}", each) for name, each in self.tools.from_registry.items()}
