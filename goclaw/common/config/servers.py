@@ -36,8 +36,8 @@ class KnownServer:
     effort: Literal["word", "object", "none"] = "none"
     """How thinking is asked for: `reasoning_effort: "high"`, `reasoning: {effort: "high"}`, or not at all."""
     strict: bool = False
-    """Whether it is as Mistral: ids of tool calls must be nine letters and digits, and all models refuse a person's words
-    right after tool results (error 3230)."""
+    """Whether it is as Mistral: ids of tool calls must be nine letters and digits, and all models refuse a person's
+    words right after tool results (error 3230)."""
     local: bool = False
     """Runs on the user's own machine: costs nothing, and its window is small unless configured."""
 
