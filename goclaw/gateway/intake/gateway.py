@@ -450,9 +450,11 @@ class Gateway:
         """Take a plain message that answers an open question, or reads as if it did; None: it begins a turn."""
         if question := self.ports.questions.waiting_for(inbound.actor, inbound.session):
             return await self._answer_question(inbound, question)
-        said = "" if inbound.forwarded or inbound.attachments else read_as_answer(inbound.own_words)
-        asked = self.ports.questions.approvals_for(inbound.actor, inbound.session) if said else ()
-        if not asked or await self.journal.knows(inbound.id):
+        asked = self.ports.questions.approvals_for(inbound.actor, inbound.session)
+        if not asked or inbound.forwarded or inbound.attachments:
+            return None
+        said = read_as_answer(inbound.own_words)
+        if not said or await self.journal.knows(inbound.id):
             return None
         return await self._answer_approval(inbound, asked, said)
 
