@@ -30,6 +30,11 @@ _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ANSWER: Codec[str] = Codec(str)
 
 
+def _ids_of(rows: Sequence[BoundStatement], results: Sequence[StatementResult]) -> tuple[int, ...]:
+    """Return the ids of a step's rows, which a transaction wrote first."""
+    return tuple(result.lastrowid for result in results[: len(rows)])
+
+
 def no_rows(_: object) -> Sequence[BoundStatement]:
     """Return no rows, for a step that writes nothing but its own record."""
     return ()
@@ -136,7 +141,7 @@ class JournaledTurn:
 
         def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
-            step = Step(value, done.rows_in(results))
+            step = Step(value, _ids_of(done.rows, results))
             self.steps.unrecorded.pop(name, None)
             if self.steps.held is done:
                 self.steps.held = None
@@ -227,7 +232,7 @@ class JournaledTurn:
 
         def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
-            step = Step(value, done.rows_in(results))
+            step = Step(value, _ids_of(done.rows, results))
             self.place.behind.remove(turn)
             kept(step)
 

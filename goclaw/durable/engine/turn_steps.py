@@ -22,10 +22,6 @@ class StepOutcome:
     It takes its own outcome, since a function that knew it would be a cycle, which keeps all that a turn had in memory.
     """
 
-    def rows_in(self, results: Sequence[StatementResult]) -> tuple[int, ...]:
-        """Return the ids of its rows."""
-        return tuple(result.lastrowid for result in results[: len(self.rows)])
-
 
 @dataclass(slots=True)
 class TurnSteps:
