@@ -36,7 +36,7 @@ from goclaw.conversation.sessions.overheard import Carrying
 from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
-from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.conversation.turns.answer_text import AnswerText, with_text
 from goclaw.conversation.turns.answers import is_among_others, is_apart, is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.named_files import NamedFiles
@@ -44,7 +44,7 @@ from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
-from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
+from goclaw.conversation.turns.written_calls import Circumstances, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError, ToolError
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
@@ -270,7 +270,7 @@ class AgentServices(TurnServices):
 
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
-        return AnswerText(KnownTools(self.dispatcher.registry, self.agent_run.turn.inbound.actor).has)
+        return AnswerText(partial(self.dispatcher.registry.knows, self.agent_run.turn.inbound.actor))
 
     def must_show(self, address: str) -> bool:
         """Whether an address in the agent's answer has to be visible: it is its own, after reading others' words."""
@@ -304,6 +304,8 @@ class AgentServices(TurnServices):
             words: the person's messages of the turn.
             may_ask_again: the model was not informed of such a call in this turn.
         """
+        if not answer.held:  # what may be a call is held back
+            return with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
         ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
         options = ports.environment.config.models.options.get(done.spec)
         reading: TextCalls = options.text_calls if options else "auto"

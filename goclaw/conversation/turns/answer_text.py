@@ -10,10 +10,10 @@ However an answer is cut into pieces, the same comes out.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from goclaw.llm.base import ModelEvent, Restarted, TextDelta
+from goclaw.llm.base import Finished, ModelEvent, Restarted, TextDelta
 from goclaw.llm.text_calls import CALL_KEYS, NAME_KEYS, begins_with_mark, calls_in, is_open_mark
 
 _SPECIAL = re.compile(r"[<\[{`~]")
@@ -227,6 +227,13 @@ class AnswerText:
         self._rest, self._visible = self._rest[at:], len(visible) - size
         self._is_plain = scan.stopped < 0 and visible[size:] == self._rest and not scan.fence
         return new
+
+
+def with_text(done: Finished, text: str) -> Finished:
+    """Return the answer with another text; its native form holds the one that the model wrote."""
+    if text == done.message.text:
+        return done
+    return replace(done, message=replace(done.message, text=text, native=None))
 
 
 def may_be_call(text: str, knows: Callable[[str], bool]) -> _May:
