@@ -44,14 +44,11 @@ from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
-from goclaw.conversation.turns.written_calls import Circumstances, TextCalls, WrittenCalls
+from goclaw.conversation.turns.written_calls import Circumstances, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError, ToolError
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
-from goclaw.llm.open import is_local
-from goclaw.llm.served import TEXT_CALLS, CallStyle
-from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.guard import WindowContent, is_literal
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
@@ -307,18 +304,10 @@ class AgentServices(TurnServices):
         if not answer.held:  # what may be a call is held back
             return with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
         ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
-        options = ports.environment.config.models.options.get(done.spec)
-        reading: TextCalls = options.text_calls if options else "auto"
-        fact = f"{TEXT_CALLS}:{done.spec}"
-        if reading == "auto" and not is_local(done.spec, ports.environment.config):
-            writes_text = CallStyle.of(await ports.store.settings.fact(fact)) is CallStyle.TEXT
-            reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
-        at = Circumstances(reading, actor, words, request, summary, may_ask_again)
-        read = await WrittenCalls(self.dispatcher.registry).extract_calls(done, answer, at)
-        if read.unread and read.unread.why is Unread.FIRST:
-            await ports.store.settings.learn(fact, CallStyle.TEXT)
-        return read
+        calls = WrittenCalls(self.dispatcher.registry, ports.environment.config, ports.store.settings)
+        at = Circumstances(await calls.reading(done.spec), actor, words, request, summary, may_ask_again)
+        return await calls.extract_calls(done, answer, at)
 
     async def wait_for_resume(self) -> None:
         """Wait before a request or a call while the turn is paused."""

@@ -19,12 +19,16 @@ from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from goclaw.common.config.schema import Config
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.conversation.turns.answer_text import AnswerText, with_text
+from goclaw.durable.store.settings import Settings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import Finished, Request, Stop
+from goclaw.llm.open import is_local
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import (
     CallBlock,
     Form,
@@ -106,8 +110,19 @@ class Circumstances:
 class WrittenCalls:
     """Judges the calls in the texts of answers."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, config: Config, settings: Settings) -> None:
         self._registry = registry
+        self._config = config
+        self._settings = settings
+
+    async def reading(self, spec: str) -> TextCalls:
+        """Return whether calls in the texts of a model are read: as configured, else as it has shown."""
+        options = self._config.models.options.get(spec)
+        reading: TextCalls = options.text_calls if options else "auto"
+        if reading != "auto" or is_local(spec, self._config):
+            return reading
+        style = CallStyle.of(await self._settings.fact(f"{TEXT_CALLS}:{spec}"))
+        return "auto" if style is CallStyle.TEXT else "first"
 
     async def extract_calls(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
         """Return the answer with its calls, or without the text standing for one.
@@ -131,6 +146,8 @@ class WrittenCalls:
             log.info("a call of %s was written as text; running it", ", ".join(call.name for call in calls))
             message = AssistantMessage(text[: block.start].rstrip(), (*done.message.calls, *calls))
             return replace(done, message=message, stop=Stop.TOOLS)
+        if why is None and at.reading == "first":
+            await self._settings.learn(f"{TEXT_CALLS}:{done.spec}", CallStyle.TEXT)
         if why is None:
             why = UnreadCall(calls[0].name, Unread.OFF if at.reading == "off" else Unread.FIRST)
         return _without(done, text[: block.start], why, at)
