@@ -15,12 +15,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator, model_validator
 
-from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.section import DeclarableSection, Section
 from goclaw.common.config.values import (
     VARIABLE_NAMES,
     Folder,
-    Host,
-    Hosts,
+    ListenerSettings,
     ModelName,
     Names,
     OneOrMore,
@@ -230,15 +229,13 @@ class PromptSettings(Section):
     )
 
 
-class McpServerSettings(Section):
+class McpServerSettings(ListenerSettings):
     """GoClaw as an MCP server: over HTTP in the daemon, and on standard input and output (`goclaw mcp serve`)."""
 
     enabled: bool = Field(
         False, description="Whether the daemon listens for clients, at `http://HOST:PORT/mcp`; each needs a token."
     )
-    host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Host names it answers to, besides localhost and the name in `public_url`.")
     public_url: PublicUrl | None = Field(
         None,
         description="Its public address, for entries in registries: `https://tools.example.org/mcp`; not set: "
@@ -295,14 +292,13 @@ class McpSettings(Section):
     )
 
 
-class PinnedSetSettings(Section):
+class PinnedSetSettings(DeclarableSection):
     """A set of tools of one MCP server."""
 
     server: ServerName = Field(description="The server, a name of `mcp.servers`.", examples=["files"])
     tools: dict[str, PinnedTool] = Field(
         default_factory=dict, description="Its tools by the server's names, each with its required definition."
     )
-    replace: bool = replaceable()
 
     def members(self, name: str) -> tuple[str, ...]:
         """Return the selection that the set of this name stands for."""

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from goclaw.common.config.mcp import McpUseSettings
-from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Duration, Host, Hosts, Names, Secret, Url, require
+from goclaw.common.config.section import DeclarableSection, Section
+from goclaw.common.config.values import Duration, ListenerSettings, Names, Secret, Url, require
 
 LATEST = "latest"
 """Stands for the newest version in an address, so none is called so."""
@@ -65,7 +65,7 @@ class FederationSettings(Section):
     )
 
 
-class RegistrySettings(Section):
+class RegistrySettings(DeclarableSection):
     """A registry."""
 
     url: Url = Field(description="Its address.", examples=["https://registry.example.org"])
@@ -84,7 +84,6 @@ class RegistrySettings(Section):
         "only entries pinned to a version.",
     )
     federation: FederationSettings = Field(default_factory=FederationSettings, description="Which entries to use.")
-    replace: bool = replaceable()
 
     @property
     def is_public(self) -> bool:
@@ -100,7 +99,7 @@ class RegistrySettings(Section):
 Registries = dict[RegistryName, RegistrySettings]
 
 
-class FromRegistrySettings(McpUseSettings):
+class FromRegistrySettings(McpUseSettings, DeclarableSection):
     """A toolset or an MCP server of a registry. It becomes an MCP server of this name, and a set of its tools."""
 
     registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
@@ -118,15 +117,12 @@ class FromRegistrySettings(McpUseSettings):
         False,
         description="Whether its server may be on this machine or in a private network, like the registry itself.",
     )
-    replace: bool = replaceable()
 
 
-class RegistryServerSettings(Section):
+class RegistryServerSettings(ListenerSettings):
     """This gateway's own registry: `goclaw registry serve`."""
 
-    host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8139, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Host names it answers to, besides localhost.")
     open: bool = Field(False, description="Whether everybody may read it; otherwise reading also needs a token.")
     publishers: Names = Field(
         (),

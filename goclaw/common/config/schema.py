@@ -29,9 +29,8 @@ from goclaw.common.config.values import (
     Files,
     Folder,
     Groups,
-    Host,
-    Hosts,
     Level,
+    ListenerSettings,
     Names,
     Networks,
     OneOrMore,
@@ -104,7 +103,7 @@ class TelegramSettings(Section):
     )
 
 
-class HttpSettings(Section):
+class HttpSettings(ListenerSettings):
     """The HTTP listener: `/healthz`, `/readyz`, webhooks, and terminals over TCP."""
 
     enabled: bool | None = Field(
@@ -119,15 +118,7 @@ class HttpSettings(Section):
     metrics: bool = Field(
         False, description="Whether `/metrics` serves figures for Prometheus, to admins' tokens and this machine."
     )
-    host: Host = Field(
-        "127.0.0.1", description="Address to listen on; one that others reach needs a setting with a credential."
-    )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field(
-        (),
-        description="Host names it answers to, besides localhost and those in `http.public_url` and "
-        "`telegram.webhook.url`.",
-    )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
     trusted_proxies: Networks = Field(
         (),
@@ -367,7 +358,10 @@ class Config(Sections):
     )
     replica: ReplicaSettings = Field(default_factory=ReplicaSettings, description="This gateway among several.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
-    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    http: HttpSettings = Field(
+        default_factory=HttpSettings,
+        description="The HTTP listener; a `host` that others reach needs a setting with a credential.",
+    )
     openai: OpenAISettings = Field(default_factory=OpenAISettings, description="The OpenAI-compatible API at `/v1`.")
     webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
     notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
