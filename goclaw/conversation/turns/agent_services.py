@@ -228,7 +228,7 @@ class AgentServices(TurnServices):
         return text
 
     def record_usage(self, step: str, done: Finished) -> None:
-        """Record the provider's count of a recorded answer whose cost is booked."""
+        """Record the provider's count of a recorded answer, after its cost was booked."""
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
             reservations.on_end(reservation_of(self.agent_run.turn.id, step))

@@ -59,7 +59,7 @@ class _Scan:
     settled: tuple[int, int] = (0, 0)
     """The beginning of a line before which nothing changes any more, and the visible characters up to there."""
     fence: str = ""
-    """The marks of the block of code in which it ends."""
+    """The marks of the block of code that its end is part of."""
     _size: int = 0
     _mark_end: int = -1
     """Behind the last mark of ours that stood alone: the line breaks there go with it."""

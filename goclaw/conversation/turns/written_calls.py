@@ -89,7 +89,7 @@ _WRITTEN_OUT = re.compile(
 _LONGEST = 24
 """Characters of that at most."""
 _NEAR = 400
-"""Characters around the call's name in which its values are looked for, beyond their own length on both sides."""
+"""Characters around the call's name, beyond the length of its values, that are searched for these on both sides."""
 
 
 @record

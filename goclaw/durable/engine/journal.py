@@ -72,7 +72,7 @@ class LanePlace:
     behind: "deque[JournaledTurn]" = field(default_factory=deque)
     """The turns waiting in the same lane, the next one first; the lane's own queue."""
     followed: Callable[[], None] | None = None
-    """Called when another turn comes to wait behind it."""
+    """Called when another turn comes to wait for it."""
     ending: Callable[[Sequence[Delivery]], Awaitable[None]] | None = None
     """Ends the turn in its lane."""
 

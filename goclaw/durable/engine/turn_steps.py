@@ -17,7 +17,7 @@ class StepOutcome:
     output: str
     rows: Sequence[BoundStatement]
     written: Callable[["StepOutcome", Sequence[StatementResult]], None]
-    """Takes it, and the results of the transaction, whose first statements are `rows`.
+    """Takes it, and the results of the transaction, which begins with `rows`.
 
     It takes its own outcome, since a function that knew it would be a cycle, which keeps all that a turn had in memory.
     """

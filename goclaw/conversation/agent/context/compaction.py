@@ -67,7 +67,7 @@ class Summarizer:
     is_free: bool = False
     """Its answers cost nothing."""
     is_main: bool = False
-    """It is the main model, too: no other one comes behind it."""
+    """It is the main model, too: no other one follows."""
 
 
 @record
