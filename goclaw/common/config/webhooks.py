@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from goclaw.common.config.keys import Loc, what_helps
 from goclaw.common.config.section import Section
@@ -93,11 +93,11 @@ class UnattendedSettings(Section):
         description="The destination of the message or the task's answer: `telegram:<chat id>`, `telegram:<chat "
         "id>:<topic>` or `notify:<name>`; not set: the user's own chat or session.",
     )
-    session: str = Field(
+    session: Annotated[str, AfterValidator(lambda given: given or "fresh")] = Field(
         "fresh",
-        min_length=1,
         max_length=200,
-        description="The task's session: `fresh` (a new one each time), `same` (the user's), or a session's key.",
+        description="The task's session: `fresh` or empty (a new one each time), `same` (the user's), or a session's "
+        "key.",
     )
     agent: str = Field("", description="The agent of the task; empty: the one that answers the user.")
     model: ModelName | None = Field(None, description="The task's model; not set: the agent's.")
