@@ -188,7 +188,7 @@ class OpenAIChatModel(KnownModel):
 
     @property
     def _is_strict(self) -> bool:
-        return self._server.strict_order or OF_MISTRAL.search(self._name) is not None
+        return self._server.strict or OF_MISTRAL.search(self._name) is not None
 
     def _encode(self, message: Message, pictures: Pictures) -> Blocks:
         """Encode a message; a result with pictures becomes two messages."""
@@ -233,7 +233,7 @@ class OpenAIChatModel(KnownModel):
         return {"id": self._call_id(call.id), "type": "function", "function": function, **extra}
 
     def _call_id(self, call_id: str) -> str:
-        if not self._server.short_ids or (len(call_id) == SHORT_ID and call_id.isascii() and call_id.isalnum()):
+        if not self._server.strict or (len(call_id) == SHORT_ID and call_id.isascii() and call_id.isalnum()):
             return call_id
         return hashlib.sha256(call_id.encode()).hexdigest()[:SHORT_ID]
 

@@ -126,7 +126,7 @@ async def test_what_is_to_be_asked_always_is_asked_by_no_rule_that_somebody_made
         async with open_bench(tmp_path / str(for_good), *TOOLS, policy=policy, **review) as made:
             await made.call("write", {"path": "a.txt", "content": "x"})
         (wanted,) = made.wanted
-        assert bool(wanted.pattern) is for_good and bool(wanted.labels) is for_good
+        assert bool(wanted.grounds.pattern) is for_good and bool(wanted.grounds.labels) is for_good
 
 
 class Odd(BaseModel):

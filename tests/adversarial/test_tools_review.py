@@ -72,7 +72,7 @@ async def shown(tmp_path: Path, before: str, after: str, path: str = "a.sh") -> 
             (made.folder / path).write_text(before)
         await made.call("write", {"path": path, "content": after})
     (wanted,) = made.wanted
-    return "\n".join(wanted.lines)
+    return "\n".join(wanted.grounds.lines)
 
 
 async def test_what_stands_behind_many_spaces_is_not_out_of_sight(tmp_path: Path) -> None:

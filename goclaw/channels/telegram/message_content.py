@@ -6,6 +6,7 @@ are bounded, and without our brackets.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from goclaw.common.core.events import Attachment
@@ -164,27 +165,7 @@ def _document(file: Json) -> AttachedFiles:
     return (Attachment(kind, str(file["file_id"]), mime, name, size),), []  # type: ignore[arg-type]  # one of two words
 
 
-def _voice(file: Json) -> AttachedFiles:
-    return _recording(file, "voice message", "voice", "audio/ogg")
-
-
-def _audio(file: Json) -> AttachedFiles:
-    return _recording(file, "audio file", "audio", "audio/mpeg")
-
-
-def _video(file: Json) -> AttachedFiles:
-    return _recording(file, "video", "video", "video/mp4")
-
-
-def _video_note(file: Json) -> AttachedFiles:
-    return _recording(file, "video note", "video_note", "video/mp4")
-
-
-def _animation(file: Json) -> AttachedFiles:
-    return _recording(file, "animation", "animation", "video/mp4")
-
-
-def _recording(file: Json, what: str, kind: str, mime: str) -> AttachedFiles:
+def _recording(what: str, kind: str, mime: str, file: Json) -> AttachedFiles:
     name, size, seconds = str(file.get("file_name", "")), size_of(file), _number(file.get("duration", 0))
     if (size or 0) > MAX_FILE:
         return (), [_too_large(f"{what} {in_one_line(name, MAX_NAME)}", size or 0, MAX_FILE)]
@@ -194,13 +175,13 @@ def _recording(file: Json, what: str, kind: str, mime: str) -> AttachedFiles:
 
 _FILE_KINDS: Mapping[str, Callable[[Any], AttachedFiles]] = {
     # An animation comes with a document of the same file: it is looked for first.
-    "animation": _animation,
+    "animation": partial(_recording, "animation", "animation", "video/mp4"),
     "photo": _photo,
     "document": _document,
-    "voice": _voice,
-    "audio": _audio,
-    "video": _video,
-    "video_note": _video_note,
+    "voice": partial(_recording, "voice message", "voice", "audio/ogg"),
+    "audio": partial(_recording, "audio file", "audio", "audio/mpeg"),
+    "video": partial(_recording, "video", "video", "video/mp4"),
+    "video_note": partial(_recording, "video note", "video_note", "video/mp4"),
 }
 
 

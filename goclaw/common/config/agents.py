@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from goclaw.common.config.exports import Exports
-from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.section import DeclarableSection, Section
 from goclaw.common.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile, require_names
 from goclaw.common.core import catalog
 
@@ -89,7 +89,7 @@ class CacheSettings(Section):
     after_tools: bool | None = Field(None, description="Cache after the tools; not set: if the provider supports it.")
 
 
-class RunPolicySettings(Section):
+class RunPolicySettings(DeclarableSection):
     """How an agent may work. What is not set is as in `limits`."""
 
     max_tool_calls: int | None = Field(None, ge=1, description="Maximum tool calls in one turn.")
@@ -117,7 +117,6 @@ class RunPolicySettings(Section):
         "`await_clarification`: GoClaw asks the person; `resume`: the model continues, and no failure "
         "counts.",
     )
-    replace: bool = replaceable()
 
     @field_validator("timing")
     @classmethod
@@ -127,7 +126,7 @@ class RunPolicySettings(Section):
         return timing
 
 
-class AgentSettings(Section):
+class AgentSettings(DeclarableSection):
     """One agent."""
 
     description: str = Field("", description="Its purpose, in one sentence.")
@@ -150,7 +149,6 @@ class AgentSettings(Section):
     exports: Exports = Field(
         default_factory=dict, description="Toolsets that it offers to other agents, by name (docs/agents.md)."
     )
-    replace: bool = replaceable()
 
     @model_validator(mode="after")
     def _fallbacks_of_a_model(self) -> "AgentSettings":

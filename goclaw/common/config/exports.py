@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from goclaw.common.config.registries import EntryName, EntryVersion
-from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.section import DeclarableSection, Section
 from goclaw.common.config.values import Names, Selection, require, require_that
 from goclaw.common.core import catalog
 from goclaw.common.core.records import record
@@ -92,7 +92,7 @@ class ConfirmSettings(Section):
     denied: str | None = Field(None, description="What the model reads after a denied call: a template.")
 
 
-class ExportedToolSettings(Section):
+class ExportedToolSettings(DeclarableSection):
     """A tool that an agent offers."""
 
     description: str = Field(
@@ -131,7 +131,6 @@ class ExportedToolSettings(Section):
         description="The result is part of something larger: its fields say how much (`returned`, `total`, "
         "`truncated`, `refinement_hint`).",
     )
-    replace: bool = replaceable()
 
     @model_validator(mode="after")
     def _one_way(self) -> "ExportedToolSettings":
@@ -142,7 +141,7 @@ class ExportedToolSettings(Section):
         return self
 
 
-class PublishSettings(Section):
+class PublishSettings(DeclarableSection):
     """The publication of a set of tools in registries (docs/registries.md)."""
 
     description: str = Field("", description="The purpose of the set.")
@@ -154,7 +153,6 @@ class PublishSettings(Section):
     version: EntryVersion | None = Field(
         None, description="Its version there; change it with every change. Not set: derived from the content."
     )
-    replace: bool = replaceable()
 
 
 ToolName = Annotated[

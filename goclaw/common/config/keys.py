@@ -39,8 +39,9 @@ class Key:
 
 
 def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
-    """Yield every key of `model` in the order of its definition, each section before its own keys."""
-    for name, field in model.model_fields.items():
+    """Yield every key of `model` as it is defined, inherited ones last, each section before its own keys."""
+    for name in names_in(model):
+        field = model.model_fields[name]
         key = Key((*prefix, name), without_none(field.annotation), field)
         yield key
         below = ((key.kind, ()), (entry_kind(key.kind), (ANY_NAME,)), (item_kind(key.kind), (ITEM,)))
@@ -67,8 +68,8 @@ def kind_at(model: object, loc: Loc) -> object:
 
 
 def names_in(kind: object) -> list[str]:
-    """Return the keys that a mapping of type `kind` knows; empty where any name will do."""
-    return list(kind.model_fields) if is_model(kind) else []
+    """Return the keys that a mapping of type `kind` knows, inherited ones last; empty where any name will do."""
+    return sorted(kind.model_fields, key=lambda name: name not in kind.__annotations__) if is_model(kind) else []
 
 
 def is_model(kind: object) -> TypeGuard[type[BaseModel]]:

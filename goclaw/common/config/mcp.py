@@ -15,12 +15,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator, model_validator
 
-from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.section import DeclarableSection, Section
 from goclaw.common.config.values import (
     VARIABLE_NAMES,
     Folder,
-    Host,
-    Hosts,
+    ListenerSettings,
     ModelName,
     Names,
     OneOrMore,
@@ -123,10 +122,31 @@ class SamplingSettings(Section):
     per_turn: int = Field(20, ge=1, le=1_000, description="Maximum requests during one turn.")
 
 
-class McpClientSettings(Section):
-    """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
+class McpUseSettings(Section):
+    """The use of a server of the Model Context Protocol, wherever its address or its program is said."""
 
     enabled: bool = Field(True, description="Whether it is used.")
+    env: Variables = Field(
+        default_factory=dict,
+        description="Its environment variables, besides PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no others.",
+    )
+    headers: Headers = Field(
+        default_factory=dict, description="Headers of every request, such as `Authorization`; GoClaw never shows them."
+    )
+    timeout: float = Field(
+        60, gt=0, le=3_600, description="Time limit of a call in seconds, without waiting for people."
+    )
+    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
+    roles: Names = Field((), description="Roles that see it, in addition to admins; empty: everybody.")
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the values of `env`, without secrets: for the program alone."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+
+class McpClientSettings(McpUseSettings):
+    """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
+
     command: Annotated[Program, AfterValidator(_whole_path)] | None = Field(
         None,
         description="The program: a name or an absolute path. It runs outside of the sandbox (docs/mcp.md).",
@@ -135,22 +155,10 @@ class McpClientSettings(Section):
     args: Words = Field(
         (), description="Its arguments, one word each. Others on this machine can read them, so put no secrets here."
     )
-    env: Variables = Field(
-        default_factory=dict,
-        description="Its environment variables, besides PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no others.",
-    )
     cwd: Folder | None = Field(None, description="Its working folder; not set: `mcp` in the state folder.")
     url: Url | None = Field(None, description="Its address (streamable HTTP): `https://host/mcp`.")
-    headers: Headers = Field(
-        default_factory=dict, description="Headers of every request, such as `Authorization`; GoClaw never shows them."
-    )
-    timeout: float = Field(
-        60, gt=0, le=3_600, description="Time limit of a call in seconds, without waiting for people."
-    )
     allow: Globs = Field((), description="Which of its tools to offer: names, or `read_*`; empty: all.")
     deny: Globs = Field((), description="Which of them to exclude.")
-    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
-    roles: Names = Field((), description="Roles that see it, in addition to admins; empty: everybody.")
     elicitation: bool = Field(True, description="Whether it may ask the person questions during a call.")
     sampling: SamplingSettings | None = Field(
         None, description="Its use of the model; not set: none. `{}` enables it with the defaults."
@@ -174,10 +182,6 @@ class McpClientSettings(Section):
     def may_sample(self) -> bool:
         """Whether it may ask the model."""
         return self.sampling is not None and self.sampling.enabled
-
-    def variables(self) -> Mapping[str, str]:
-        """Return the values of `env`, without secrets: for the program alone."""
-        return {name: value.get_secret_value() for name, value in self.env.items()}
 
 
 McpServers = dict[ServerName, McpClientSettings]
@@ -225,15 +229,13 @@ class PromptSettings(Section):
     )
 
 
-class McpServerSettings(Section):
+class McpServerSettings(ListenerSettings):
     """GoClaw as an MCP server: over HTTP in the daemon, and on standard input and output (`goclaw mcp serve`)."""
 
     enabled: bool = Field(
         False, description="Whether the daemon listens for clients, at `http://HOST:PORT/mcp`; each needs a token."
     )
-    host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Host names it answers to, besides localhost and the name in `public_url`.")
     public_url: PublicUrl | None = Field(
         None,
         description="Its public address, for entries in registries: `https://tools.example.org/mcp`; not set: "
@@ -290,14 +292,13 @@ class McpSettings(Section):
     )
 
 
-class PinnedSetSettings(Section):
+class PinnedSetSettings(DeclarableSection):
     """A set of tools of one MCP server."""
 
     server: ServerName = Field(description="The server, a name of `mcp.servers`.", examples=["files"])
     tools: dict[str, PinnedTool] = Field(
         default_factory=dict, description="Its tools by the server's names, each with its required definition."
     )
-    replace: bool = replaceable()
 
     def members(self, name: str) -> tuple[str, ...]:
         """Return the selection that the set of this name stands for."""

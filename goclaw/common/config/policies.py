@@ -118,7 +118,21 @@ class AuditSettings(Section):
         return address
 
 
-class RoleSettings(Section):
+class DailyLimits(Section):
+    """What a person may use in a day."""
+
+    daily_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens per person and day, from midnight on, in all sessions together; roles override `limits`, "
+        "and of several roles the lowest counts.",
+    )
+    daily_cost: float | None = Field(
+        None, gt=0, description="US dollars per person and day, if prices are known, as for `daily_tokens`."
+    )
+
+
+class RoleSettings(DailyLimits):
     """Rights of a role in users.json; `allowedTools` of an entry narrows them further."""
 
     tools: Selection | None = Field(
@@ -153,16 +167,6 @@ class RoleSettings(Section):
         "after the agent has read what others wrote: `ask` (the default), `deny`, or `off`. Of several roles the "
         "strictest counts. See docs/security.md.",
     )
-    daily_tokens: int | None = Field(
-        None,
-        ge=1,
-        description="Tokens per person and day, instead of `limits.daily_tokens`; of several roles, the lowest.",
-    )
-    daily_cost: float | None = Field(
-        None,
-        gt=0,
-        description="US dollars per person and day, instead of `limits.daily_cost`; of several roles, the lowest.",
-    )
     workspace: Workplace | None = Field(
         None,
         description="`own`: a separate workspace, as with `workspaces: per-person`; `shared`: the configured one. Not "
@@ -170,7 +174,7 @@ class RoleSettings(Section):
     )
 
 
-class LimitSettings(Section):
+class LimitSettings(DailyLimits):
     """Limits of one turn, and of what a person may use in a day; each ends it with a sentence; the log has the key."""
 
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
@@ -183,10 +187,6 @@ class LimitSettings(Section):
     turn_cost: float | None = Field(
         None, gt=0, description="US dollars that one turn may cost, where prices are known."
     )
-    daily_tokens: int | None = Field(
-        None, ge=1, description="Tokens per person and day, from midnight on, in all sessions together."
-    )
-    daily_cost: float | None = Field(None, gt=0, description="US dollars per person and day, if prices are known.")
     agent_depth: int = Field(
         2, ge=0, description="How deep agents may start other agents (tool `agent`); 0: not at all."
     )

@@ -3,14 +3,13 @@
 What becomes of what such a catalogue says is in `goclaw.extensions.registries` (docs/registries.md).
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.common.config.mcp import Headers, Variables
-from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Duration, Host, Hosts, Names, Secret, Url, require
+from goclaw.common.config.mcp import McpUseSettings
+from goclaw.common.config.section import DeclarableSection, Section
+from goclaw.common.config.values import Duration, ListenerSettings, Names, Secret, Url, require
 
 LATEST = "latest"
 """Stands for the newest version in an address, so none is called so."""
@@ -66,7 +65,7 @@ class FederationSettings(Section):
     )
 
 
-class RegistrySettings(Section):
+class RegistrySettings(DeclarableSection):
     """A registry."""
 
     url: Url = Field(description="Its address.", examples=["https://registry.example.org"])
@@ -85,7 +84,6 @@ class RegistrySettings(Section):
         "only entries pinned to a version.",
     )
     federation: FederationSettings = Field(default_factory=FederationSettings, description="Which entries to use.")
-    replace: bool = replaceable()
 
     @property
     def is_public(self) -> bool:
@@ -101,7 +99,7 @@ class RegistrySettings(Section):
 Registries = dict[RegistryName, RegistrySettings]
 
 
-class FromRegistrySettings(Section):
+class FromRegistrySettings(McpUseSettings, DeclarableSection):
     """A toolset or an MCP server of a registry. It becomes an MCP server of this name, and a set of its tools."""
 
     registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
@@ -110,11 +108,6 @@ class FromRegistrySettings(Section):
     sha256: Digest | None = Field(
         None, description="The required hash of this version's entry; not set: the hash when it was first seen."
     )
-    enabled: bool = Field(True, description="Whether it is used.")
-    headers: Headers = Field(
-        default_factory=dict, description="Headers of every request to its server, such as `Authorization`."
-    )
-    env: Variables = Field(default_factory=dict, description="Environment variables of its program.")
     packages: bool = Field(
         False,
         description="Whether to fetch and start its program (`npx`, `uvx`): a stranger's program then runs as you. "
@@ -124,22 +117,12 @@ class FromRegistrySettings(Section):
         False,
         description="Whether its server may be on this machine or in a private network, like the registry itself.",
     )
-    timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
-    tags: Names = Field((), description="Tags of all its tools.")
-    roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
-    replace: bool = replaceable()
-
-    def variables(self) -> Mapping[str, str]:
-        """Return the values of `env`, without secrets: for the program alone."""
-        return {name: value.get_secret_value() for name, value in self.env.items()}
 
 
-class RegistryServerSettings(Section):
+class RegistryServerSettings(ListenerSettings):
     """This gateway's own registry: `goclaw registry serve`."""
 
-    host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8139, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Host names it answers to, besides localhost.")
     open: bool = Field(False, description="Whether everybody may read it; otherwise reading also needs a token.")
     publishers: Names = Field(
         (),

@@ -8,9 +8,8 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field
 
 from goclaw.common.config.keys import Loc
-from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, Selection, require, require_that
-from goclaw.common.config.webhooks import NotifyTarget, ResultTarget, of_target
+from goclaw.common.config.values import Duration, require, require_that
+from goclaw.common.config.webhooks import NotifyTarget, UnattendedSettings, of_target
 from goclaw.common.core.timezones import find_zone
 
 MIN_EVERY = 60.0
@@ -48,7 +47,7 @@ def _check_zone(value: str) -> str:
     return value
 
 
-class ScheduleSettings(Section):
+class ScheduleSettings(UnattendedSettings):
     """A message or a task at a time (docs/schedules.md). One of `at`, `every`, `cron`; one of `message`, `task`."""
 
     at: Annotated[str, AfterValidator(_check_at)] | None = Field(
@@ -68,25 +67,10 @@ class ScheduleSettings(Section):
         examples=["Tell me what is new in the project"],
         description="A task for an agent, whose answer is sent.",
     )
-    to: ResultTarget | None = Field(
-        None,
-        description="The destination: `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`; not set: "
-        "the user's own chat or session.",
-    )
     user: str = Field("", description="The user it belongs to, with whose rights it runs; empty: the owner.")
     timezone: Annotated[str, AfterValidator(_check_zone)] | None = Field(
         None, description="Time zone, `Europe/Berlin`; not set: the user's, else the machine's."
     )
-    session: str = Field(
-        "fresh", max_length=200, description="A task's session: `fresh` for each run, `same` or a key."
-    )
-    agent: str = Field("", description="The agent that does the task; empty: the one that would answer the user.")
-    model: ModelName | None = Field(None, description="The model; not set: the agent's.")
-    tools: Selection | None = Field(None, description="The only tools for the task, of those the user may use.")
-    ask: bool = Field(
-        False, description="Whether calls that need approval ask in the chat; otherwise they are refused."
-    )
-    budget: float | None = Field(None, gt=0, description="US dollars for one run.")
     time_limit: Duration | None = Field(None, description="Time for one run.")
     catch_up: Literal["last", "all", "none"] = Field("last", description="Which missed times to catch up on.")
     catch_up_within: Duration = Field(86_400, description="How late a missed run may start.")

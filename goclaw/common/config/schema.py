@@ -10,7 +10,7 @@ from goclaw.common.config.agents import AgentsSettings
 from goclaw.common.config.exports import Publication
 from goclaw.common.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.common.config.hooks import HookSettings
-from goclaw.common.config.mcp import McpClientSettings, McpSettings
+from goclaw.common.config.mcp import McpSettings, McpUseSettings
 from goclaw.common.config.policies import (
     ADMIN,
     AuditSettings,
@@ -20,7 +20,7 @@ from goclaw.common.config.policies import (
     ReplicaSettings,
     RoleSettings,
 )
-from goclaw.common.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
+from goclaw.common.config.registries import Registries, RegistryServerSettings
 from goclaw.common.config.schedules import ConfiguredSchedules
 from goclaw.common.config.section import Section, Sections
 from goclaw.common.config.tools import ToolsSettings
@@ -29,9 +29,8 @@ from goclaw.common.config.values import (
     Files,
     Folder,
     Groups,
-    Host,
-    Hosts,
     Level,
+    ListenerSettings,
     Names,
     Networks,
     OneOrMore,
@@ -104,7 +103,7 @@ class TelegramSettings(Section):
     )
 
 
-class HttpSettings(Section):
+class HttpSettings(ListenerSettings):
     """The HTTP listener: `/healthz`, `/readyz`, webhooks, and terminals over TCP."""
 
     enabled: bool | None = Field(
@@ -119,15 +118,7 @@ class HttpSettings(Section):
     metrics: bool = Field(
         False, description="Whether `/metrics` serves figures for Prometheus, to admins' tokens and this machine."
     )
-    host: Host = Field(
-        "127.0.0.1", description="Address to listen on; one that others reach needs a setting with a credential."
-    )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field(
-        (),
-        description="Host names it answers to, besides localhost and those in `http.public_url` and "
-        "`telegram.webhook.url`.",
-    )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
     trusted_proxies: Networks = Field(
         (),
@@ -370,7 +361,10 @@ class Config(Sections):
     )
     replica: ReplicaSettings = Field(default_factory=ReplicaSettings, description="This gateway among several.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
-    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    http: HttpSettings = Field(
+        default_factory=HttpSettings,
+        description="The HTTP listener; a `host` that others reach needs a setting with a credential.",
+    )
     openai: OpenAISettings = Field(default_factory=OpenAISettings, description="The OpenAI-compatible API at `/v1`.")
     webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
     notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
@@ -448,7 +442,7 @@ class Config(Sections):
         return {**self.agents.exported_sets, **of_registries, **pinned, **self.tools.sets}
 
     @property
-    def mcp_servers(self) -> dict[str, tuple[str, McpClientSettings | FromRegistrySettings]]:
+    def mcp_servers(self) -> dict[str, tuple[str, McpUseSettings]]:
         """Every MCP server that the agent uses, by name: the key at which it stands, and its settings there."""
         ours = {name: (f"mcp.servers.{name}", each) for name, each in self.mcp.servers.items()}
         found = {name: (f"tools.from_registry.{name}", each) for name, each in self.tools.from_registry.items()}

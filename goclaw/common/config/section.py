@@ -46,9 +46,10 @@ class Section(BaseModel):
         return value
 
 
-def replaceable() -> Any:
-    """Return the key that lets the operator put aside a package's declarations of the same mapping."""
-    return Field(
+class DeclarableSection(Section):
+    """A mapping that installed packages declare, too."""
+
+    replace: bool = Field(
         False,
         description="Whether to ignore what an installed package declares for it. Otherwise that fills in unset keys.",
     )

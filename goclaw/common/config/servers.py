@@ -35,10 +35,9 @@ class KnownServer:
     """Whether thinking is sent back with the tool calls that it led to."""
     effort: Literal["word", "object", "none"] = "none"
     """How thinking is asked for: `reasoning_effort: "high"`, `reasoning: {effort: "high"}`, or not at all."""
-    short_ids: bool = False
-    """Whether ids of tool calls must be nine letters and digits, as Mistral has it."""
-    strict_order: bool = False
-    """Whether all its models refuse a person's words right after tool results, as Mistral's do (error 3230)."""
+    strict: bool = False
+    """Whether it is as Mistral: ids of tool calls must be nine letters and digits, and all models refuse a person's
+    words right after tool results (error 3230)."""
     local: bool = False
     """Runs on the user's own machine: costs nothing, and its window is small unless configured."""
 
@@ -77,12 +76,7 @@ SERVERS = {
     "lmstudio": _LMSTUDIO,
     "local": KnownServer("", local=True),
     "mistral": KnownServer(
-        "https://api.mistral.ai/v1",
-        "MISTRAL_API_KEY",
-        "mistral",
-        stream_options=False,
-        short_ids=True,
-        strict_order=True,
+        "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral", stream_options=False, strict=True
     ),
     "moonshotai": KnownServer("https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY", "moonshotai", replay_reasoning=True),
     "openai": _OPENAI,

@@ -219,6 +219,17 @@ _ORIGIN = require(
     "should be the beginning of a page's address: `https://host`, without a path",
 )
 Origins = Annotated[tuple[Annotated[str, _ORIGIN, AfterValidator(str.lower)], ...], OneOrMore]
+
+
+class ListenerSettings(Section):
+    """Where a server of GoClaw listens. Each has a port of its own."""
+
+    host: Host = Field("127.0.0.1", description="Address to listen on.")
+    hosts: Hosts = Field(
+        (), description="Host names it answers to, besides localhost and those of its configured public addresses."
+    )
+
+
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_check_network)], ...], OneOrMore]
 UrlPath = Annotated[
     str,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from goclaw.common.config.keys import Loc, what_helps
 from goclaw.common.config.section import Section
@@ -85,7 +85,30 @@ SecretUrl = Annotated[
 """A URL that often holds a token, so it is kept out of logs."""
 
 
-class IncomingWebhook(Section):
+class UnattendedSettings(Section):
+    """A message or a task that no person waits for: where its result goes, and how a task's turn differs."""
+
+    to: ResultTarget | None = Field(
+        None,
+        description="The destination of the message or the task's answer: `telegram:<chat id>`, `telegram:<chat "
+        "id>:<topic>` or `notify:<name>`; not set: the user's own chat or session.",
+    )
+    session: Annotated[str, AfterValidator(lambda given: given or "fresh")] = Field(
+        "fresh",
+        max_length=200,
+        description="The task's session: `fresh` or empty (a new one each time), `same` (the user's), or a session's "
+        "key.",
+    )
+    agent: str = Field("", description="The agent of the task; empty: the one that answers the user.")
+    model: ModelName | None = Field(None, description="The task's model; not set: the agent's.")
+    tools: Selection | None = Field(None, description="The only tools for the task, of those the user may use.")
+    ask: bool = Field(
+        False, description="Whether a call that needs approval asks in the chat; otherwise it is refused."
+    )
+    budget: float | None = Field(None, gt=0, description="Maximum cost of a task in US dollars.")
+
+
+class IncomingWebhook(UnattendedSettings):
     """A service that calls `/hooks/<name>` with JSON (docs/webhooks.md)."""
 
     secret: CallerSecret = Field(
@@ -100,11 +123,6 @@ class IncomingWebhook(Section):
     )
     user: UserKey = Field(
         description="The user in users.json with whose rights it acts.", examples=["telegram:123456789"]
-    )
-    to: ResultTarget | None = Field(
-        None,
-        description="The destination of the message or the task's answer: `telegram:<chat id>`, `telegram:<chat "
-        "id>:<topic>` or `notify:<name>`; not set: the user's own chat.",
     )
     message: WebhookTemplate | None = Field(
         None, description="Template of a message that is sent word for word, without a model; this or `task`."
@@ -122,20 +140,7 @@ class IncomingWebhook(Section):
         False, description="Whether an identical body counts as a repetition, whatever its headers say."
     )
     per_minute: int = Field(60, ge=1, le=10_000, description="Maximum calls from one address per minute.")
-    session: str = Field(
-        "fresh",
-        min_length=1,
-        max_length=100,
-        description="The task's session: `fresh` (a new one for each call), `same` (the user's), or a session's key.",
-    )
-    agent: str = Field("", description="The agent of the task; empty: the one that answers the user.")
-    model: ModelName | None = Field(None, description="The task's model; not set: the agent's.")
-    tools: Selection | None = Field(None, description="The only tools for the task; not set: the user's.")
-    budget: float | None = Field(None, gt=0, description="Maximum cost of a task in US dollars.")
     seconds: Duration | None = Field(None, description="Time limit of a task.")
-    ask: bool = Field(
-        False, description="Whether a call that needs approval asks in the chat; otherwise it is refused."
-    )
 
     @property
     def address(self) -> Address:

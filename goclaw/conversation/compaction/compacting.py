@@ -10,7 +10,7 @@ from goclaw.common.config.agents import CompressSettings, HistorySettings
 from goclaw.common.config.schema import CompactionSettings
 from goclaw.common.core.events import Actor, Notice
 from goclaw.common.core.supervise import wait_without_cancelling
-from goclaw.conversation.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, room
+from goclaw.conversation.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, is_due, is_full, room
 from goclaw.conversation.agent.context.compaction import (
     Basis,
     CompactionGoal,
@@ -18,8 +18,6 @@ from goclaw.conversation.agent.context.compaction import (
     SummarySource,
     compact,
     fit_summary,
-    is_due,
-    is_full,
 )
 from goclaw.conversation.agent.context.summary import ANSWER_SHARE, CHECKPOINT
 from goclaw.conversation.agent.context.window import as_read, thinnable_before
@@ -146,7 +144,7 @@ class Compactor:
 
     def _is_due(self, session: Session, context_window: int) -> bool:
         tokens = session.window.tokens(session.overhead)
-        return is_due(session.window, tokens, context_window, self.settings)
+        return is_due(len(session.window.entries), tokens, context_window, self.settings)
 
     async def _thin(self, session: Session) -> bool:
         """Show older results of tools in short, if that frees enough to be worth a new prefix in the cache."""

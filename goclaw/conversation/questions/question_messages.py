@@ -272,7 +272,7 @@ def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
     """Return the text of an approval: why it is asked, what follows, and what does not stand in the heading."""
     label = _remembered(wanted)
     for_good = f"Always: no more questions for {label}" if label and not _fits_a_button(wanted, label) else ""
-    first, rest = wanted.lines, arguments_in_words(wanted.rest)
+    first, rest = wanted.grounds.lines, arguments_in_words(wanted.rest)
     return "\n\n".join(part for part in (*first, _parts_of(rest, most), for_good) if part)
 
 
@@ -281,7 +281,7 @@ def heading(wanted: ApprovalRequest, person: str, recipient: str = "", agent: st
     kind, _, task = agent.partition(": ")
     agent = f" {kind} ({task})" if task else f" {agent}" if agent else ""
     whose = f"{person}'s agent{agent}" if person else f"The agent{agent}"
-    key = wanted.recipient
+    key = wanted.grounds.recipient
     phrase = wanted.phrase.replace(f"`{key.partition(':')[2]}`", recipient) if recipient else wanted.phrase
     return f"{whose} wants to {phrase}"
 
@@ -304,11 +304,11 @@ def is_long(question: Question) -> bool:
 
 
 def _remembered(wanted: ApprovalRequest) -> str:
-    return "; ".join(reveal(mask_order(label)) for label in wanted.labels)
+    return "; ".join(reveal(mask_order(label)) for label in wanted.grounds.labels)
 
 
 def _fits_a_button(wanted: ApprovalRequest, label: str) -> bool:
-    return len(wanted.labels) == 1 and len(label) + len("Always for ") <= MAX_ALWAYS and label.isprintable()
+    return len(wanted.grounds.labels) == 1 and len(label) + len("Always for ") <= MAX_ALWAYS and label.isprintable()
 
 
 def in_words(question: Question, text: str, *, asked: str = "", ids: bool = False) -> str:

@@ -143,7 +143,7 @@ class Questions:
     def title_of(self, wanted: ApprovalRequest, asker: str, agent: str = "") -> str:
         """Return who wants what, for the person who is asked."""
         person = name_of(self._users, asker) if self._users.get(asker) else ""
-        recipient = self._users.get(wanted.recipient)
+        recipient = self._users.get(wanted.grounds.recipient)
         return heading(wanted, person, recipient.name if recipient else "", agent)
 
     def of(self, session: str) -> tuple[Question, ...]:

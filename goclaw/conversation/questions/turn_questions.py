@@ -67,7 +67,7 @@ class TurnQuestions:
             asker=self._asker,
             title=self.questions.title_of(wanted, self._asker, self.agent),
             text=asking_text(wanted),
-            options=(ALLOW, ALWAYS, DENY) if wanted.pattern else (ALLOW, DENY),
+            options=(ALLOW, ALWAYS, DENY) if wanted.grounds.pattern else (ALLOW, DENY),
             free_text=False,
             required=True,
             about=wanted.call.name,

@@ -36,7 +36,7 @@ from goclaw.conversation.sessions.overheard import Carrying
 from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
-from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.conversation.turns.answer_text import AnswerText, with_text
 from goclaw.conversation.turns.answers import is_among_others, is_apart, is_for_another
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.named_files import NamedFiles
@@ -44,14 +44,11 @@ from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_message import Hooking
-from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
+from goclaw.conversation.turns.written_calls import Circumstances, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import ConfigError, GoclawError, StateError, ToolError
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
-from goclaw.llm.open import is_local
-from goclaw.llm.served import TEXT_CALLS, CallStyle
-from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.guard import WindowContent, is_literal
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
@@ -243,7 +240,7 @@ class AgentServices(TurnServices):
         return text
 
     def record_usage(self, step: str, done: Finished) -> None:
-        """Record the provider's count of a recorded answer whose cost is booked."""
+        """Record the provider's count of a recorded answer, after its cost was booked."""
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
             reservations.on_end(reservation_of(self.agent_run.turn.id, step))
@@ -282,7 +279,7 @@ class AgentServices(TurnServices):
 
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
-        return AnswerText(KnownTools(self.registry, self.agent_run.turn.inbound.actor).has)
+        return AnswerText(partial(self.registry.knows, self.agent_run.turn.inbound.actor))
 
     def must_show(self, address: str) -> bool:
         """Whether an address in the agent's answer has to be visible: it is its own, after reading others' words."""
@@ -316,19 +313,13 @@ class AgentServices(TurnServices):
             words: the person's messages of the turn.
             may_ask_again: the model was not informed of such a call in this turn.
         """
+        if not answer.held:  # what may be a call is held back
+            return with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
         ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
-        options = ports.environment.config.models.options.get(done.spec)
-        reading: TextCalls = options.text_calls if options else "auto"
-        fact = f"{TEXT_CALLS}:{done.spec}"
-        if reading == "auto" and not is_local(done.spec, ports.environment.config):
-            writes_text = CallStyle.of(await ports.store.settings.fact(fact)) is CallStyle.TEXT
-            reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
-        at = Circumstances(reading, actor, words, request, summary, may_ask_again)
-        read = await WrittenCalls(self.registry).extract_calls(done, answer, at)
-        if read.unread and read.unread.why is Unread.FIRST:
-            await ports.store.settings.learn(fact, CallStyle.TEXT)
-        return read
+        calls = WrittenCalls(self.registry, ports.environment.config, ports.store.settings)
+        at = Circumstances(await calls.reading(done.spec), actor, words, request, summary, may_ask_again)
+        return await calls.extract_calls(done, answer, at)
 
     async def wait_for_resume(self) -> None:
         """Wait before a request or a call while the turn is paused."""

@@ -10,10 +10,10 @@ However an answer is cut into pieces, the same comes out.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from goclaw.llm.base import ModelEvent, Restarted, TextDelta
+from goclaw.llm.base import Finished, ModelEvent, Restarted, TextDelta
 from goclaw.llm.text_calls import CALL_KEYS, NAME_KEYS, begins_with_mark, calls_in, is_open_mark
 
 _SPECIAL = re.compile(r"[<\[{`~]")
@@ -59,7 +59,7 @@ class _Scan:
     settled: tuple[int, int] = (0, 0)
     """The beginning of a line before which nothing changes any more, and the visible characters up to there."""
     fence: str = ""
-    """The marks of the block of code in which it ends."""
+    """The marks of the block of code that its end is part of."""
     _size: int = 0
     _mark_end: int = -1
     """Behind the last mark of ours that stood alone: the line breaks there go with it."""
@@ -227,6 +227,13 @@ class AnswerText:
         self._rest, self._visible = self._rest[at:], len(visible) - size
         self._is_plain = scan.stopped < 0 and visible[size:] == self._rest and not scan.fence
         return new
+
+
+def with_text(done: Finished, text: str) -> Finished:
+    """Return the answer with another text; its native form holds the one that the model wrote."""
+    if text == done.message.text:
+        return done
+    return replace(done, message=replace(done.message, text=text, native=None))
 
 
 def may_be_call(text: str, knows: Callable[[str], bool]) -> _May:

@@ -16,16 +16,19 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from goclaw.common.config.schema import Config
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
-from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.conversation.turns.answer_text import AnswerText, with_text
+from goclaw.durable.store.settings import Settings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import Finished, Request, Stop
+from goclaw.llm.open import is_local
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import (
     CallBlock,
     Form,
@@ -40,7 +43,6 @@ from goclaw.llm.text_calls import (
     without_calls,
 )
 from goclaw.llm.tool_calls import read_id
-from goclaw.tools.toolkit.argument_repair import near_names
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.registry import Registry
 
@@ -87,7 +89,7 @@ _WRITTEN_OUT = re.compile(
 _LONGEST = 24
 """Characters of that at most."""
 _NEAR = 400
-"""Characters around the call's name in which its values are looked for, beyond their own length on both sides."""
+"""Characters around the call's name, beyond the length of its values, that are searched for these on both sides."""
 
 
 @record
@@ -108,23 +110,32 @@ class Circumstances:
 class WrittenCalls:
     """Judges the calls in the texts of answers."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, config: Config, settings: Settings) -> None:
         self._registry = registry
+        self._config = config
+        self._settings = settings
+
+    async def reading(self, spec: str) -> TextCalls:
+        """Return whether calls in the texts of a model are read: as configured, else as it has shown."""
+        options = self._config.models.options.get(spec)
+        reading: TextCalls = options.text_calls if options else "auto"
+        if reading != "auto" or is_local(spec, self._config):
+            return reading
+        style = CallStyle.of(await self._settings.fact(f"{TEXT_CALLS}:{spec}"))
+        return "auto" if style is CallStyle.TEXT else "first"
 
     async def extract_calls(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
         """Return the answer with its calls, or without the text standing for one.
 
         Args:
             done: the whole answer.
-            answer: its text, closed.
+            answer: its text, closed, of which something is held back.
             at: what decides.
         """
-        if not answer.held:
-            return _with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
         text = answer.shown + answer.held
         block = read_block(text)
         if _was_asked(at, block):
-            return _with_text(done, text)
+            return with_text(done, text)
         if block is None:
             return self._replace(done, answer, at)
         calls, why = self._judge(block.calls, at)
@@ -135,6 +146,8 @@ class WrittenCalls:
             log.info("a call of %s was written as text; running it", ", ".join(call.name for call in calls))
             message = AssistantMessage(text[: block.start].rstrip(), (*done.message.calls, *calls))
             return replace(done, message=message, stop=Stop.TOOLS)
+        if why is None and at.reading == "first":
+            await self._settings.learn(f"{TEXT_CALLS}:{done.spec}", CallStyle.TEXT)
         if why is None:
             why = UnreadCall(calls[0].name, Unread.OFF if at.reading == "off" else Unread.FIRST)
         return _without(done, text[: block.start], why, at)
@@ -160,29 +173,13 @@ class WrittenCalls:
         text = answer.shown + answer.held
         is_marked, is_whole = mark_in(text) >= 0, calls_in(answer.held[len(opening_of(answer.held)) :]) is not None
         if at.reading in ("off", "first") and not is_marked and is_whole:
-            return _with_text(done, text)
+            return with_text(done, text)
         kept, calls = without_calls(text, len(answer.shown))
         if not calls and not is_marked and not is_whole:
             kept, calls = answer.shown, (WrittenCall(name_in(answer.held), {}),)
         if not calls:
-            return _with_text(done, kept.rstrip() if kept != text else text)
+            return with_text(done, kept.rstrip() if kept != text else text)
         return _without(done, kept, UnreadCall(calls[0].name[:MAX_NAME], Unread.MISPLACED), at)
-
-
-class KnownTools:
-    """The names of the tools of an actor."""
-
-    def __init__(self, registry: Registry, actor: Actor) -> None:
-        self._registry = registry
-        self._actor = actor
-
-    @cached_property
-    def _names(self) -> Sequence[str]:
-        return [spec.name for spec in self._registry.visible_to(self._actor)]
-
-    def has(self, name: str) -> bool:
-        """Return whether a tool has the name, or one that is near to it."""
-        return self._registry.find(name, self._actor) is not None or bool(near_names(name, self._names))
 
 
 def line_for_people(call: UnreadCall) -> str:
@@ -229,20 +226,13 @@ def _read_elsewhere(messages: Iterable[Message]) -> Iterable[str]:
             yield message.text
 
 
-def _with_text(done: Finished, text: str) -> Finished:
-    """Return the answer with another text; its native form holds the one that the model wrote."""
-    if text == done.message.text:
-        return done
-    return replace(done, message=replace(done.message, text=text, native=None))
-
-
 def _without(done: Finished, text: str, call: UnreadCall, at: Circumstances) -> Finished:
     """Return the answer without a call: the model is informed and asked again, or the person reads a line."""
     log.warning("a call of %s was written as text and did not run: %s", call.name, call.why)
     again = at.may_ask_again and call.why not in (Unread.DICTATED, Unread.ASKED) and not done.message.calls
     call = replace(call, again=again)
     shown = text.rstrip() if again else f"{text.rstrip()}\n\n{line_for_people(call)}".strip()
-    return replace(_with_text(done, shown), unread=call)
+    return replace(with_text(done, shown), unread=call)
 
 
 def stands_in(block: str, calls: Sequence[WrittenCall], texts: Iterable[str]) -> bool:

@@ -30,6 +30,11 @@ _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ANSWER: Codec[str] = Codec(str)
 
 
+def _ids_of(rows: Sequence[BoundStatement], results: Sequence[StatementResult]) -> tuple[int, ...]:
+    """Return the ids of a step's rows, which a transaction wrote first."""
+    return tuple(result.lastrowid for result in results[: len(rows)])
+
+
 def no_rows(_: object) -> Sequence[BoundStatement]:
     """Return no rows, for a step that writes nothing but its own record."""
     return ()
@@ -67,7 +72,7 @@ class LanePlace:
     behind: "deque[JournaledTurn]" = field(default_factory=deque)
     """The turns waiting in the same lane, the next one first; the lane's own queue."""
     followed: Callable[[], None] | None = None
-    """Called when another turn comes to wait behind it."""
+    """Called when another turn comes to wait for it."""
     ending: Callable[[Sequence[Delivery]], Awaitable[None]] | None = None
     """Ends the turn in its lane."""
 
@@ -136,7 +141,7 @@ class JournaledTurn:
 
         def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
-            step = Step(value, done.rows_in(results))
+            step = Step(value, _ids_of(done.rows, results))
             self.steps.unrecorded.pop(name, None)
             if self.steps.held is done:
                 self.steps.held = None
@@ -227,7 +232,7 @@ class JournaledTurn:
 
         def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
-            step = Step(value, done.rows_in(results))
+            step = Step(value, _ids_of(done.rows, results))
             self.place.behind.remove(turn)
             kept(step)
 

@@ -17,14 +17,10 @@ class StepOutcome:
     output: str
     rows: Sequence[BoundStatement]
     written: Callable[["StepOutcome", Sequence[StatementResult]], None]
-    """Takes it, and the results of the transaction, whose first statements are `rows`.
+    """Takes it, and the results of the transaction, which begins with `rows`.
 
     It takes its own outcome, since a function that knew it would be a cycle, which keeps all that a turn had in memory.
     """
-
-    def rows_in(self, results: Sequence[StatementResult]) -> tuple[int, ...]:
-        """Return the ids of its rows."""
-        return tuple(result.lastrowid for result in results[: len(self.rows)])
 
 
 @dataclass(slots=True)

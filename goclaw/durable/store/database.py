@@ -349,14 +349,11 @@ class StorePart:
     """The same while gateways run: returns in words which of them does not see a folder."""
     copy_to_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
     """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
-    replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
-    """Puts the rows of a file of SQLite in the place of all others, which no daemon may use; returns their sums."""
-    fill_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
-    """Does the same where there are no rows, and refuses where there are."""
+    replace_with_file: Callable[[PostgresPlace, Path, bool], "Mapping[str, TableSum]"]
+    """Puts the rows of a file of SQLite in the place of all others, which no daemon may use; returns their sums.
+    The last argument: to refuse where there are rows."""
     files: Callable[[Database, Path, Clock], "SharedFiles"]
     """The files of a state folder that an open store has, too."""
-    open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
-    """Brings folder and store together, and keeps them so until the block ends."""
     audits: Callable[[PostgresPlace, Path, Path], tuple[str, Mapping[str, Path]]]
     """Writes the audit logs of other state folders than the first below the second; returns the name of the first's,
     and the newest file of each other one."""

@@ -56,7 +56,7 @@ async def open_shared_files(
     if isinstance(place, Path):
         yield None
     else:
-        async with postgres().open_files(database, folder, clock) as files:
+        async with postgres().files(database, folder, clock).open() as files:
             yield files
 
 

@@ -1,6 +1,7 @@
 """Files of the state folder that a store has, too, as those who use them see it: Postgres has some, SQLite none."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from goclaw.common.auth.audit_chain import Blanking
@@ -55,6 +56,9 @@ class SharedFiles(Protocol):
     @property
     def audits(self) -> SharedAudits:
         """The audit logs."""
+
+    def open(self) -> AbstractAsyncContextManager["SharedFiles"]:
+        """Bring folder and database together, and keep them so until the block ends; raises `StateError`."""
 
     def on_copy(self, call: Callable[[], Awaitable[None]]) -> None:
         """Have `call` called whenever copies of documents were replaced by what another process has changed."""

@@ -193,7 +193,7 @@ class Gateway:
             log.info("%s: %d messages wait (limits.queued_messages), so another is refused", session, limit)
             return await self.answer(inbound, f"{limit} messages are already waiting. Try /stop.")
         is_running = self.ports.engine.running(session) is not None
-        interrupts = is_running and await self.ports.sessions.queue_modes.of(session) == "interrupt"
+        interrupts = is_running and await self.ports.sessions.choices.queue_modes.of(session) == "interrupt"
         if not await self.ports.engine.submit(inbound, interrupt=interrupts):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
@@ -221,7 +221,7 @@ class Gateway:
         ]
         if actor is None:
             return [info for info in own if not info.name.startswith(MCP)]  # a menu for everybody lists no servers
-        leading = self.ports.sessions.agents_for.commands(actor)
+        leading = self.ports.sessions.choices.agents.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
@@ -370,7 +370,7 @@ class Gateway:
 
     async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
         """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
-        agents_for = self.ports.sessions.agents_for
+        agents_for = self.ports.sessions.choices.agents
         if name in self.known or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
             return False
         if not await self.journal.knows(inbound.id):
@@ -450,9 +450,11 @@ class Gateway:
         """Take a plain message that answers an open question, or reads as if it did; None: it begins a turn."""
         if question := self.ports.questions.waiting_for(inbound.actor, inbound.session):
             return await self._answer_question(inbound, question)
-        said = "" if inbound.forwarded or inbound.attachments else read_as_answer(inbound.own_words)
-        asked = self.ports.questions.approvals_for(inbound.actor, inbound.session) if said else ()
-        if not asked or await self.journal.knows(inbound.id):
+        asked = self.ports.questions.approvals_for(inbound.actor, inbound.session)
+        if not asked or inbound.forwarded or inbound.attachments:
+            return None
+        said = read_as_answer(inbound.own_words)
+        if not said or await self.journal.knows(inbound.id):
             return None
         return await self._answer_approval(inbound, asked, said)
 

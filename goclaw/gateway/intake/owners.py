@@ -108,7 +108,7 @@ class SessionOwners:
             return "turn"
         command = self.gateway.known.get(match.group(1).lower())
         if command is None:
-            return "turn" if self.gateway.ports.sessions.agents_for.is_command(inbound) else "anywhere"
+            return "turn" if self.gateway.ports.sessions.choices.agents.is_command(inbound) else "anywhere"
         return "anywhere" if command.anywhere else "command"
 
     async def _session_beside(self, inbound: Inbound, session: str) -> str:
@@ -139,7 +139,7 @@ class SessionOwners:
         if not met["open"]:
             return False
         ports = self.gateway.ports
-        mode = orjson.loads(met["chosen"]) if met["chosen"] else ports.sessions.queue_modes.default
+        mode = orjson.loads(met["chosen"]) if met["chosen"] else ports.sessions.choices.queue_modes.default
         is_full = met["open"] > ports.environment.config.limits.queued_messages
         return bool(met["asked"]) or is_full or mode == "interrupt"
 

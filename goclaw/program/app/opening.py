@@ -136,7 +136,6 @@ async def _open_ground(
     journal = Journal(database)
     return Foundation(
         users=users,
-        access=access,
         tools=tools,
         bus=bus,
         storage=Storage(database, journal, sessions_of(database, journal, bus, clock), files),

@@ -340,7 +340,6 @@ class Foundation:
     """The parts that all others use."""
 
     users: Users
-    access: Access
     tools: ToolListing
     bus: Bus
     storage: Storage
@@ -353,6 +352,10 @@ class Foundation:
     process: ProcessFacts
     parts: PackageParts
     """The declarations of packages and one-file plugins."""
+
+    @property
+    def access(self) -> Access:
+        return self.tools.registry.access
 
     @property
     def config(self) -> Config:

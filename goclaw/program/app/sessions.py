@@ -92,8 +92,13 @@ class SessionParts:
         self.costs = Costs(store.spending, config, clock, self.contexts, self.access, reservations_of(database))
         self.pauses = Pauses(settings, clock, ports.bus.publish)
         self.overheard = Overheard(self.contexts, settings, ports.store.journal)
-        self.queue_modes = QueueModes(self.contexts, settings, config.queue.mode)
-        self.modes = Modes(self.contexts, settings, self.access, ports.environment.audit, config.policy.mode)
+        self.choices = SessionChoices(
+            Modes(self.contexts, settings, self.access, ports.environment.audit, config.policy.mode),
+            QueueModes(self.contexts, settings, config.queue.mode),
+            AgentSelector(
+                Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
+            ),
+        )
         compaction = CompactionPorts(
             clock=clock,
             bus=ports.bus,
@@ -107,9 +112,6 @@ class SessionParts:
         self.compactor = Compactor(config.compaction, compaction, checkpoints, ports.dispatcher.hooks)
         self.summary_retries = SummaryRetries(compaction, self.compactor, ports.outbox.ownership)
         self.maintenance = self._maintenance(compaction, is_alone)
-        self.agents_for = AgentSelector(
-            Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
-        )
         self.schedules = self._build_schedules(database, users, engine)
         self._build_turns(engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
@@ -161,7 +163,7 @@ class SessionParts:
             config,
             clock,
             ports.models,
-            lambda actor: [kind.name for kind in self.agents_for.list_for(actor)],
+            lambda actor: [kind.name for kind in self.choices.agents.list_for(actor)],
             ports.store.settings,
             heartbeat,
         )
@@ -174,7 +176,7 @@ class SessionParts:
     def _build_turns(self, engine: Engine, transcriber: Transcriber | None) -> None:
         ports = self.ports
         self.agents = Agents(
-            ports, self.agents_for, self.contexts, self.pauses, lambda run: AgentServices(self._context, run)
+            ports, self.choices.agents, self.contexts, self.pauses, lambda run: AgentServices(self._context, run)
         )
         self.teams = Teams(ports, self.agents)
         attachments = Attachments(
@@ -186,7 +188,7 @@ class SessionParts:
         prompt = SystemPrompt(approved=ports.environment.approved_files, ask=ports.questions.prompt_files.ask)
         context = self._context = TurnContext(
             ports,
-            SessionChoices(self.modes, self.queue_modes, self.agents_for),
+            self.choices,
             RequestParts(prompt, DemoTurns(self.contexts, ports.store.settings)),
             Helpers(self.agents, self.teams),
             ChatTexts(attachments, InterimTexts(ports.outbox.channels, ports.outbox, ports.clock)),

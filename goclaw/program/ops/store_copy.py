@@ -167,12 +167,10 @@ def _export(source: Place, copy: Path) -> Mapping[str, TableSum]:
 
 def _put_rows(copy: Path, target: PostgresPlace, kept: Path, *, replace: bool) -> Mapping[str, TableSum]:
     """Put the rows of `copy` into Postgres; with `replace` the old rows become the file `kept`."""
-    if not replace:
-        return postgres().fill_with_file(target, copy)
-    if postgres().exists(target):
+    if replace and postgres().exists(target):
         postgres().copy_to_file(target, kept)
     try:
-        return postgres().replace_with_file(target, copy)
+        return postgres().replace_with_file(target, copy, not replace)
     except BaseException:
         kept.unlink(missing_ok=True)
         raise

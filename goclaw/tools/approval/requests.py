@@ -7,7 +7,7 @@ compares the digests.
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from typing import Any, Protocol
 
 import orjson
@@ -62,6 +62,10 @@ class Grounds:
     recipient: str = ""
     """The key of the person or chat that gets something."""
 
+    def for_one_call(self) -> "Grounds":
+        """Return the same for a call that cannot be allowed permanently."""
+        return replace(self, pattern=(), labels=())
+
 
 @record
 class ApprovalRequest:
@@ -72,16 +76,14 @@ class ApprovalRequest:
     step: str
     digest: str
     """Names the call with everything that it rests on."""
-    lines: tuple[str, ...] = ()
+    grounds: Grounds = field(default_factory=Grounds)
+    """The grounds of the call as a person is asked about them: only with a pattern can it be allowed permanently."""
     place: str = ""
     """The containment and the workspace that a rule made for this call holds in."""
-    pattern: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
     phrase: str = ""
     """What the call wants, to stand after "wants to"."""
     rest: Mapping[str, Any] = field(default_factory=dict)
     """The arguments that do not stand whole in the phrase."""
-    recipient: str = ""
     details: str = ""
     """The sandbox that contains it, for Details."""
     tool: str = ""
@@ -181,12 +183,10 @@ def build_request(
     if finding:
         lines = (finding.reason, *lines)
     every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
-    pattern = () if every_time else grounds.pattern
-    labels = grounds.labels if pattern else ()
-    if finding:
-        pattern, labels = (), ()
-        if finding.host and not every_time:
-            pattern, labels = (f"guard: {finding.host}",), (finding.host,)
+    if every_time or finding:
+        grounds = grounds.for_one_call()
+    if finding and finding.host and not every_time:
+        grounds = replace(grounds, pattern=(f"guard: {finding.host}",), labels=(finding.host,))
     phrase = phrase_of(spec, arguments)
     rest = rest_of(spec, phrase, call.input)
     return ApprovalRequest(
@@ -194,13 +194,10 @@ def build_request(
         reason=_reason(call.name, risk, finding),
         step=context.step,
         digest=hashlib.sha256(_canonical(everything)).hexdigest(),
-        lines=lines,
+        grounds=replace(grounds, lines=lines),
         place=_canonical(place).decode(),
-        pattern=pattern,
-        labels=labels,
         phrase=phrase,
         rest=rest,
-        recipient=grounds.recipient,
         details=f"Tool `{spec.id}`, sandbox `{tier}`, network of commands `{tools.exec.network}`",
         tool=spec.id,
     )

@@ -24,14 +24,14 @@ class StandingApprovals:
     async def approve(self, wanted: ApprovalRequest, turn: Turn) -> Approval | None:
         """Approve a call of the turn where rules of its actor allow every part of it, and audit that; else None."""
         actor = turn.inbound.actor
-        if actor.behalf or not wanted.pattern:  # an actor on behalf of others has none of their rules
+        if actor.behalf or not wanted.grounds.pattern:  # an actor on behalf of others has none of their rules
             return None
         names = self.access.names(wanted.tool)
         stored = [rule for name in names for rule in await self.rules.matching(actor.key, name, wanted.place)]
         valid = {rule.pattern: rule for rule in stored if self._are_valid([rule], wanted.tool)}
-        if not set(wanted.pattern) <= valid.keys():
+        if not set(wanted.grounds.pattern) <= valid.keys():
             return None
-        rules = [valid[part] for part in wanted.pattern]
+        rules = [valid[part] for part in wanted.grounds.pattern]
         self._record_use(turn, wanted.tool, rules)
         return Approval(
             wanted.digest,
@@ -44,7 +44,7 @@ class StandingApprovals:
         await self.rules.add(
             [
                 ApprovalRule(question, holder, tool, place, part, label, maker.key, maker.owner, now)
-                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
+                for part, label in zip(wanted.grounds.pattern, wanted.grounds.labels, strict=True)
             ]
         )
 

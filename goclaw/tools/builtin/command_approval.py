@@ -9,7 +9,6 @@ import asyncio
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from posixpath import basename, join, normpath
 from typing import Any
@@ -62,7 +61,7 @@ async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     A command with variables of its own is unusual, so it can be approved for one call only.
     """
     grounds = await grounds_of_line(arguments.command, arguments.working_dir or ".", ctx)
-    return replace(grounds, pattern=(), labels=()) if arguments.env else grounds
+    return grounds.for_one_call() if arguments.env else grounds
 
 
 async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:

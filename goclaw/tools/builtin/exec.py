@@ -155,7 +155,7 @@ async def _bg_exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     words = _words(arguments.command, arguments.args)
     grounds = await grounds_of_line(shlex.join(words), arguments.working_dir or ".", ctx)
     plain = not (arguments.env or arguments.stdin or arguments.keep_stdin)
-    return grounds if plain else Grounds(grounds.facts, grounds.lines)
+    return grounds if plain else grounds.for_one_call()
 
 
 @guarded(lambda arguments, ctx: BACKGROUND)

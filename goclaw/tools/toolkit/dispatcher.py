@@ -379,7 +379,7 @@ class Dispatcher:
         grounds = await _find_grounds(invocation, watch.call, context)
         asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds, finding)
         if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
-            asked = replace(asked, pattern=(), labels=())
+            asked = replace(asked, grounds=asked.grounds.for_one_call())
         approval = await watch.scope.services.approve(asked)
         if approval.refusal:
             raise make_denial(tool.spec.name, tool.denied, arguments, approval.refusal)

@@ -167,6 +167,10 @@ class Registry:
         tool = self._find(name)
         return tool if tool and self.access.authorize(actor, "tool.use", tool.spec.id).allowed else None
 
+    def knows(self, actor: Actor, name: str) -> bool:
+        """Whether a tool that `actor` may use has the name, or one that is near to it."""
+        return bool(self.find(name, actor) or near_names(name, [each.name for each in self.visible_to(actor)]))
+
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
         """Return the tools that `actor` may use; `within`: the selections of its agent."""
         return [tool.spec for tool in self._visible(actor, within)]

@@ -57,7 +57,7 @@ BROKEN_FILES = [
     ("telegram:\n  baseUrl: http://x\n", "2:3", ["telegram.baseUrl", "`base_url`"]),
     ("token: x\n", "1:1", ["token", "`telegram.token`"]),
     ("http:\n  prt: 1\n", "2:3", ["http.prt", "`port`"]),
-    ("http:\n  xyzzy: 1\n", "2:3", ["http.xyzzy", "known here: enabled, api, clients, metrics, host, port", "openai"]),
+    ("http:\n  xyzzy: 1\n", "2:3", ["http.xyzzy", "known here: enabled, api, clients, metrics, port", "openai"]),
     ("http:\n  port: 70000\n", "2:3", ["http.port", "at most 65535", "70000"]),
     ("http:\n  port: -1\n", "2:3", ["http.port", "at least 0"]),
     ("http:\n  port: eighty\n", "2:3", ["http.port", "whole number"]),

@@ -16,12 +16,17 @@ schedules:
   party:
     at: 2026-12-24T18:00:00
     task: Wish a merry Christmas
+    session: ""
 """
 
 
 def test_an_unquoted_time_and_an_expression_with_spaces_are_read(tmp_path: Path) -> None:
     found = load_config(_file(tmp_path, GOOD), environ={}).config.schedules
     assert (found["standup"].cron, found["party"].at) == ("0 9 * * 1-5", "2026-12-24T18:00:00")
+
+
+def test_an_empty_session_is_a_fresh_one(tmp_path: Path) -> None:
+    assert load_config(_file(tmp_path, GOOD), environ={}).config.schedules["party"].session == "fresh"
 
 
 @pytest.mark.parametrize(

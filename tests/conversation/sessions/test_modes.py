@@ -82,7 +82,7 @@ async def test_an_approved_plan_gives_no_bypass_to_who_is_no_admin(tmp_path: Pat
         await core.settled()
         (said,) = await results(core, ANN.key)
         assert "permission denied: this person may not choose the mode bypass" in said
-        assert await core.sessions.modes.of(ANN.key, ANN) == "plan"
+        assert await core.sessions.choices.modes.of(ANN.key, ANN) == "plan"
 
 
 @pytest.mark.promise("P-modes")
@@ -100,7 +100,7 @@ async def test_after_a_restart_a_bypass_that_is_allowed_no_more_asks_anew(tmp_pa
         async with asyncio.timeout(PATIENCE):
             while not asked_so_far(core):  # noqa: ASYNC110  # the core has no event for it
                 await asyncio.sleep(0)
-        assert await core.sessions.modes.of(BOSS.key, BOSS) == "default"
+        assert await core.sessions.choices.modes.of(BOSS.key, BOSS) == "default"
 
 
 @pytest.mark.promise("P-modes")

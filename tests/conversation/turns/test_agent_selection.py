@@ -309,4 +309,4 @@ async def test_the_choice_goes_when_the_conversation_is_forgotten(tmp_path: Path
         await core.command("/agent cook", actor=anna, session=ANNA)
         await said(core, ANNA)
         await core.sessions.forgetter.forget(ANNA)
-        assert await core.sessions.agents_for.choice_for(ANNA) == ""
+        assert await core.sessions.choices.agents.choice_for(ANNA) == ""

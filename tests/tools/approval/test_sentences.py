@@ -9,7 +9,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.plugins import load
 from goclaw.conversation.questions.question_messages import always_label, asking_text, heading
-from goclaw.tools.approval.requests import ApprovalRequest
+from goclaw.tools.approval.requests import ApprovalRequest, Grounds
 from goclaw.tools.approval.sentences import MAX_IN_HEADING, in_words, phrase_of, rest_of
 from goclaw.tools.templates import check
 from goclaw.tools.toolkit.base import Tool
@@ -64,7 +64,9 @@ def test_every_sentence_is_a_valid_template(name: str) -> None:
 
 def request(phrase: str, *, recipient: str = "", labels: Sequence[str] = (), **rest: Any) -> ApprovalRequest:
     call = ToolCall("c", "message", rest)
-    return ApprovalRequest(call, "", "", "", phrase=phrase, rest=rest, recipient=recipient, labels=tuple(labels))
+    return ApprovalRequest(
+        call, "", "", "", grounds=Grounds(recipient=recipient, labels=tuple(labels)), phrase=phrase, rest=rest
+    )
 
 
 def test_the_heading_names_the_person_the_agent_and_who_gets_something() -> None:

@@ -44,7 +44,7 @@ async def test_the_conversations_own_setting_is_read_and_chosen_at_once(tmp_path
             "changed to session.queue_mode: steer",
             "session.mode: default",
         ]
-        assert await core.sessions.queue_modes.of(ANNA.key) == "steer"
+        assert await core.sessions.choices.queue_modes.of(ANNA.key) == "steer"
 
 
 async def test_a_right_cannot_be_chosen_so(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_a_right_cannot_be_chosen_so(tmp_path: Path) -> None:
         await core.say("go", actor=CHEF, session=CHEF.key)
         await core.settled()
         assert all('"error"' in said for said in await results(core, CHEF.key))
-        assert await core.sessions.modes.choice_for(CHEF.key) == "default"
+        assert await core.sessions.choices.modes.choice_for(CHEF.key) == "default"
 
 
 async def test_an_admin_changes_a_key_when_they_agree_and_reads_that_a_restart_is_needed(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ async def test_a_changed_definition_is_asked_for_until_an_admin_agrees(fresh: Be
     fresh.agrees = False
     assert "denied" in await said(fresh, "odd__echo", **TEXT)
     wanted = fresh.wanted[-1]
-    assert wanted.pattern == () and any("evil.example" in line for line in wanted.lines)
+    assert wanted.grounds.pattern == () and any("evil.example" in line for line in wanted.grounds.lines)
     fresh.agrees = True
     assert await said(fresh, "odd__echo", **TEXT) == "hello"
     asked = len(fresh.wanted)

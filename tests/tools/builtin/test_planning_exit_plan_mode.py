@@ -50,7 +50,7 @@ async def test_an_approved_plan_ends_plan_mode(tmp_path: Path, said: str) -> Non
         await core.settled()
         approved = "the person approved the plan; the mode is default now. Carry it out"
         assert await results(core) == [approved, "changed"]
-        assert await core.sessions.modes.choice_for(HERE) == "default"
+        assert await core.sessions.choices.modes.choice_for(HERE) == "default"
 
 
 @pytest.mark.promise("P-modes")
@@ -73,7 +73,7 @@ async def test_without_a_yes_plan_mode_goes_on_and_the_model_is_told_what_was_sa
         first, second = await results(core)
         assert told in first and "plan mode goes on" in first
         assert "the session is in plan mode" in second
-        assert await core.sessions.modes.choice_for(HERE) == "plan"
+        assert await core.sessions.choices.modes.choice_for(HERE) == "plan"
 
 
 async def test_a_plan_that_nobody_wants_to_judge_is_not_approved(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_the_mode_that_is_configured_is_gone_back_to_but_never_one_in_whic
             await asked(core)
             await core.say("approve")
             await core.settled()
-            assert await core.sessions.modes.choice_for(HERE) == afterwards
+            assert await core.sessions.choices.modes.choice_for(HERE) == afterwards
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,8 @@ async def test_a_tool_with_a_confirmation_asks_every_time_whatever_its_risk(tmp_
         at.asking = answer
         assert (await only(at, set_value).call(set_value, given)).content == "set"
         denied = await at.call(set_value, given | {"names": ["x"]})
-    assert asked[0].lines == ("**Confirm change**", 'Set **a** to "say \\"hi\\""?')
-    assert asked[0].pattern == (), "nobody allows it for good"
+    assert asked[0].grounds.lines == ("**Confirm change**", 'Set **a** to "say \\"hi\\""?')
+    assert asked[0].grounds.pattern == (), "nobody allows it for good"
     assert denied.denied and not denied.is_error
     assert json.loads(denied.content) == {
         "result": 'denied: not "now"',

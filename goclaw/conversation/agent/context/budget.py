@@ -33,6 +33,16 @@ def reserve(context_window: int, settings: CompactionSettings) -> int:
     return min(settings.reserve_tokens, context_window // RESERVE_SHARE)
 
 
+def is_full(tokens: int, context_window: int, settings: CompactionSettings) -> bool:
+    """Whether so many tokens leave less free than the reserve."""
+    return tokens >= context_window - reserve(context_window, settings)
+
+
+def is_due(messages: int, tokens: int, context_window: int, settings: CompactionSettings) -> bool:
+    """Whether a window with so many messages must be compacted before the next request."""
+    return 0 < settings.max_messages < messages or is_full(tokens, context_window, settings)
+
+
 def room(context_window: int, overhead: int, settings: CompactionSettings) -> int:
     """Return the tokens that a conversation may have in addition to `overhead` tokens of prompt and tools."""
     return max(0, context_window - reserve(context_window, settings) - overhead)

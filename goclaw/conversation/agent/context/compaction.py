@@ -15,7 +15,6 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.messages import AssistantMessage, Message, ToolResult, UserMessage, outside_sources
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
-from goclaw.conversation.agent.context.budget import reserve
 from goclaw.conversation.agent.context.key_facts import facts_in, names_in, with_names
 from goclaw.conversation.agent.context.model_messages import count_of
 from goclaw.conversation.agent.context.summary import (
@@ -68,7 +67,7 @@ class Summarizer:
     is_free: bool = False
     """Its answers cost nothing."""
     is_main: bool = False
-    """It is the main model, too: no other one comes behind it."""
+    """It is the main model, too: no other one follows."""
 
 
 @record
@@ -118,17 +117,6 @@ class CompactionGoal:
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
     longest_summary: int = MAX_SUMMARY
     """Maximum estimated tokens of the summary; a longer one is cut."""
-
-
-def is_due(window: Window, tokens: int, context_window: int, settings: CompactionSettings) -> bool:
-    """Whether the window must be compacted before the next request."""
-    too_many = bool(settings.max_messages) and len(window.entries) > settings.max_messages
-    return too_many or is_full(tokens, context_window, settings)
-
-
-def is_full(tokens: int, context_window: int, settings: CompactionSettings) -> bool:
-    """Whether so many tokens leave less free than the reserve."""
-    return tokens >= context_window - reserve(context_window, settings)
 
 
 async def compact(

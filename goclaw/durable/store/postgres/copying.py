@@ -84,7 +84,7 @@ def _copy_out(connection: psycopg.Connection[Any], file: sqlite3.Connection, tab
     return summing.sum()
 
 
-def replace_with_file(place: PostgresPlace, source: Path, *, only_empty: bool = False) -> Mapping[str, TableSum]:
+def replace_with_file(place: PostgresPlace, source: Path, only_empty: bool) -> Mapping[str, TableSum]:
     """Put the rows of a SQLite file of the newest version in the place of those of the schema, all or none.
 
     What came in is read again before it is committed. `only_empty`: refuse a schema that has rows. Returns the sums.
@@ -95,10 +95,10 @@ def replace_with_file(place: PostgresPlace, source: Path, *, only_empty: bool = 
     """
     # In a thread of its own: the caller may have an event loop, and waits all the same.
     with ThreadPoolExecutor(1) as apart:
-        return apart.submit(asyncio.run, _replace(place, source, only_empty=only_empty)).result()
+        return apart.submit(asyncio.run, _replace(place, source, only_empty)).result()
 
 
-async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> Mapping[str, TableSum]:
+async def _replace(place: PostgresPlace, source: Path, only_empty: bool) -> Mapping[str, TableSum]:
     database = PostgresDatabase(place, RealClock(), alone=True)
     try:
         await database.open()

@@ -1,14 +1,12 @@
 """The store on Postgres, as the catalogue names it."""
 
-from functools import partial
-
 from goclaw.durable.store.database import StorePart
 from goclaw.durable.store.postgres.beside import examine, exists, read_rows
 from goclaw.durable.store.postgres.copying import copy_to_file, replace_with_file
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.folder_probe import open_probe, unseen_folders
 from goclaw.durable.store.postgres.state_audits import copy_audits
-from goclaw.durable.store.postgres.state_files import StateFiles, open_state_files
+from goclaw.durable.store.postgres.state_files import StateFiles
 
 PART = StorePart(
     open=open_schema,
@@ -19,9 +17,7 @@ PART = StorePart(
     unseen_folders=unseen_folders,
     copy_to_file=copy_to_file,
     replace_with_file=replace_with_file,
-    fill_with_file=partial(replace_with_file, only_empty=True),
     files=StateFiles,
-    open_files=open_state_files,
     audits=copy_audits,
 )
 """The store that `STORES` of the catalogue names."""

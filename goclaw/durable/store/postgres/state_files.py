@@ -30,7 +30,7 @@ _NAME, _OF_MEDIA = "files of the state folder", "pictures and files of conversat
 
 
 class StateFiles:
-    """The files of one state folder. Implements `store.shared_files.SharedFiles`. Made by `open_state_files`.
+    """The files of one state folder. Implements `store.shared_files.SharedFiles`.
 
     All methods that wait raise `DiskError` when the database cannot be reached, and `StateError` when the folder cannot
     be written or the data in the database is damaged.
@@ -66,6 +66,16 @@ class StateFiles:
         stored = await self._stored.all()
         await self.media.begin(stored, is_known=was_used)
         await self.audits.begin(stored)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["StateFiles"]:
+        """Bring folder and database together, and follow the database's changes until the block ends."""
+        await self.begin()
+        self.listen()
+        async with background(run_with_restarts(_NAME, self.follow, self._clock), _NAME):
+            yield self
+        with suppress(StateError, OSError):  # it is sent at the next start
+            await self.audits.send()
 
     async def copy(self, name: str) -> None:
         """Bring the copy of one document up to date now, because the next action depends on it."""
@@ -167,20 +177,3 @@ class StateFiles:
 
     def _telling(self, name: str) -> list[BoundStatement]:
         return [self._notices.notice_for(TOPIC, name)]
-
-
-@asynccontextmanager
-async def open_state_files(database: Database, folder: Path, clock: Clock) -> AsyncIterator[StateFiles]:
-    """Bring the state folder and the database together, and follow the database's changes until the block ends.
-
-    Raises:
-        DiskError: the database cannot be reached.
-        StateError: the folder cannot be written, or the data in the database is damaged.
-    """
-    files = StateFiles(database, folder, clock)
-    await files.begin()
-    files.listen()
-    async with background(run_with_restarts(_NAME, files.follow, clock), _NAME):
-        yield files
-    with suppress(StateError, OSError):  # it is sent at the next start
-        await files.audits.send()

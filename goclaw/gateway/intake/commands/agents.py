@@ -31,7 +31,7 @@ LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and sa
 
 
 async def _agents(context: CommandContext) -> Reply:
-    agents_for = context.ports.sessions.agents_for
+    agents_for = context.ports.sessions.choices.agents
     listed = agents_for.list_for(context.actor)
     if not listed:
         return Reply("No agent is available to you.")
@@ -51,7 +51,7 @@ async def _agents(context: CommandContext) -> Reply:
 
 
 async def _agent(context: CommandContext) -> Reply:
-    agents_for, wanted = context.ports.sessions.agents_for, context.arguments
+    agents_for, wanted = context.ports.sessions.choices.agents, context.arguments
     if not wanted:
         return Reply(await _agent_here(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
@@ -72,7 +72,7 @@ async def _agent(context: CommandContext) -> Reply:
 
 
 async def _agent_here(context: CommandContext) -> str:
-    agents_for = context.ports.sessions.agents_for
+    agents_for = context.ports.sessions.choices.agents
     chosen = await agents_for.choice_for(context.session)
     try:
         found = await agents_for.of(context.actor, context.session)
@@ -187,7 +187,7 @@ async def _tool(context: CommandContext) -> Reply:
 
 
 def _have_choice(ports: CommandPorts, actor: Actor) -> bool:
-    return len(ports.sessions.agents_for.list_for(actor)) > 1
+    return len(ports.sessions.choices.agents.list_for(actor)) > 1
 
 
 def _is_demo(ports: CommandPorts, actor: Actor) -> bool:

@@ -113,7 +113,7 @@ def _rule_line(rule: ApprovalRule) -> str:
 
 
 async def _mode(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.sessions.modes, context.arguments.lower()
+    modes, wanted = context.ports.sessions.choices.modes, context.arguments.lower()
     if not wanted:
         return Reply(await _mode_overview(context, modes))
     names: dict[str, Mode | None] = {**{name: name for name in get_args(Mode)}, CONFIGURED: None}

@@ -27,13 +27,12 @@ from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts
-from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.costs import Costs
 from goclaw.conversation.turns.status import Details, SessionInspection
+from goclaw.conversation.turns.turn_context import SessionChoices
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.file_labels import FileLabels
@@ -70,7 +69,7 @@ class CommandGateway(Protocol):
 class SessionServices(Protocol):
     """The services of sessions (`app.sessions.SessionParts`)."""
 
-    agents_for: AgentSelector
+    choices: SessionChoices
     compactor: Compactor
     contexts: Contexts
     costs: Costs
@@ -78,10 +77,8 @@ class SessionServices(Protocol):
     forgetter: Forgetter
     inspection: SessionInspection
     models: Models
-    modes: Modes
     overheard: Overheard
     pauses: Pauses
-    queue_modes: QueueModes
 
 
 @record

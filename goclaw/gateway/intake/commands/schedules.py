@@ -45,8 +45,8 @@ async def _find_model_without_tools(context: CommandContext) -> str:
     """Return the model that would answer if it cannot call tools, so that it can set nothing; empty: it can."""
     sessions = context.ports.sessions
     try:
-        kind, _ = await sessions.agents_for.answering(context.actor, context.session)
-        spec = (await sessions.agents_for.model(context.session, kind)).spec
+        kind, _ = await sessions.choices.agents.answering(context.actor, context.session)
+        spec = (await sessions.choices.agents.model(context.session, kind)).spec
     except ConfigError:
         return ""  # the turn says what is wrong
     return spec if sessions.models.served.of(spec).tools is False else ""

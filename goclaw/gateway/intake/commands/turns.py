@@ -76,7 +76,7 @@ async def _resume(context: CommandContext) -> Reply:
 
 
 async def _queue(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
+    modes, wanted = context.ports.sessions.choices.queue_modes, context.arguments.lower()
     if not wanted:
         lines = [f"  /queue {mode}: {meaning}" for mode, meaning in QUEUE_MEANINGS.items()]
         head = f"Queue mode: {await modes.of(context.session)}. When a message arrives while I work:"

@@ -217,7 +217,7 @@ class _Restoring:
             self._replaced_rows.rename(kept)
             self._notes.append(f"the previous data of Postgres are kept in {kept}, a SQLite file")
         try:
-            postgres().replace_with_file(place, self._rows)
+            postgres().replace_with_file(place, self._rows, False)
         except BaseException:
             kept.unlink(missing_ok=True)
             raise

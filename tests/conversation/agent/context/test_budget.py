@@ -4,10 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex
+from goclaw.common.config.schema import CompactionSettings
+from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, is_due
 
 ROOMY = ContextBudget("anthropic:claude", 200_000, 500, 7_000, 30_000)
 SMALL = ContextBudget("ollama:qwen3:8b", 8_192, 500, 7_000, 2_048)
+
+
+def test_a_compaction_is_due_when_the_reserve_is_touched_or_messages_are_many() -> None:
+    settings = CompactionSettings(reserve_tokens=30_000, max_messages=10)
+    few, many = 10, 11
+    assert not is_due(few, 169_999, 200_000, settings)
+    assert is_due(few, 170_000, 200_000, settings)
+    assert is_due(many, 1, 200_000, settings)
+    assert not is_due(many, 1, 200_000, settings.model_copy(update={"max_messages": 0}))
+    assert not is_due(few, 3_000, 8_192, settings), "a small window keeps room to work in"
 
 
 def test_every_part_has_its_tokens_and_its_share() -> None:

@@ -30,7 +30,6 @@ from goclaw.conversation.agent.context.compaction import (
     SummarySource,
     compact,
     fit_summary,
-    is_due,
     split_at,
     summarize,
 )
@@ -342,16 +341,6 @@ async def test_a_context_that_is_cleared_meanwhile_stays_cleared() -> None:
 
     assert await desk.compact(Clearing([Answer(SUMMARY)])) is None
     assert (desk.window.entries, desk.window.summary, desk.kept) == ([], "", [])
-
-
-def test_it_is_due_when_the_reserve_is_touched_or_messages_are_many() -> None:
-    settings = CompactionSettings(reserve_tokens=30_000, max_messages=10)
-    few, many = conversation(2), conversation(11)
-    assert not is_due(few, 169_999, 200_000, settings)
-    assert is_due(few, 170_000, 200_000, settings)
-    assert is_due(many, 1, 200_000, settings)
-    assert not is_due(many, 1, 200_000, settings.model_copy(update={"max_messages": 0}))
-    assert not is_due(few, 3_000, 8_192, settings), "a small window keeps room to work in"
 
 
 def test_what_was_asked_last_is_kept_while_it_is_worked_on() -> None:

@@ -11,7 +11,7 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.supervise import background
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.documents import writer_of
-from goclaw.durable.store.postgres.state_files import StateFiles, open_state_files
+from goclaw.durable.store.postgres.state_files import StateFiles
 from goclaw.durable.store.postgres.stored_files import StoredFiles, stored_file
 from tests.acceptance.waiting import clock, eventually
 
@@ -57,7 +57,7 @@ async def gateway(place: PostgresPlace, folder: Path, *, hears: bool = True) -> 
     await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
     async with (
         open_schema(place, clock) as database,
-        open_state_files(database, folder, clock) as files,
+        StateFiles(database, folder, clock).open() as files,
         open_users(folder / USERS, clock) as users,
         background(database.notices.run(), "notices") if hears else nullcontext(),
     ):

@@ -75,7 +75,7 @@ async def test_bypass_needs_the_configuration_and_an_admin(tmp_path: Path) -> No
         told = await core.command("/mode bypass", actor=ANN, session=GROUP)
         assert told == "The permission mode is unchanged: you may not choose this one."
         assert (await core.command("/mode bypass", actor=BOSS, session=GROUP)).startswith("Permission mode: bypass")
-        modes = core.sessions.modes
+        modes = core.sessions.choices.modes
         assert [await modes.of(GROUP, who) for who in (BOSS, ANN)] == ["bypass", "default"]
         said = await core.command("/mode", actor=ANN, session=GROUP)
         assert said.startswith("Permission mode: bypass, which for you is default.")
@@ -87,7 +87,7 @@ async def test_a_configured_plan_mode_is_left_by_an_approved_plan_or_by_an_admin
 ) -> None:
     at = world(tmp_path, mode="plan")
     async with at.running() as core:
-        modes = core.sessions.modes
+        modes = core.sessions.choices.modes
         decision = await modes.choose(SESSION, "default", by, approved=approved)
         assert decision.allowed is leaves
         assert await modes.of(SESSION, ANN) == ("default" if leaves else "plan")
@@ -97,16 +97,16 @@ async def test_a_configured_plan_mode_is_left_by_an_approved_plan_or_by_an_admin
 
 async def test_a_choice_lapses_when_the_configured_mode_is_another_one(tmp_path: Path) -> None:
     async with world(tmp_path).running() as core:
-        assert (await core.sessions.modes.choose(SESSION, "accept-edits", ANN)).allowed
+        assert (await core.sessions.choices.modes.choose(SESSION, "accept-edits", ANN)).allowed
     async with world(tmp_path, mode="plan").running() as core:
-        assert await core.sessions.modes.of(SESSION, ANN) == "plan"
-        assert await core.sessions.modes.choice_for(SESSION) == "plan"
+        assert await core.sessions.choices.modes.of(SESSION, ANN) == "plan"
+        assert await core.sessions.choices.modes.choice_for(SESSION) == "plan"
 
 
 async def test_who_may_not_write_to_a_session_may_not_choose_its_mode_and_tries_are_recorded(tmp_path: Path) -> None:
     at = world(tmp_path)
     async with at.running() as core:
-        modes = core.sessions.modes
+        modes = core.sessions.choices.modes
         assert not (await modes.choose("telegram:6", "plan", ANN)).allowed
         assert (await modes.choose(SESSION, "plan", ANN)).allowed
     tried = [(entry.object, entry.where, entry.allowed) for entry in at.audited if entry.action == "session.mode"]
