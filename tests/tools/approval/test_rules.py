@@ -16,7 +16,7 @@ from goclaw.common.core.messages import ToolCall
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.store.approvals import ApprovalRule, ApprovalRules
 from goclaw.durable.store.database import Database
-from goclaw.tools.approval.requests import ApprovalRequest
+from goclaw.tools.approval.requests import ApprovalRequest, Grounds
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.registry import Registry
@@ -33,7 +33,8 @@ def own(agent: str) -> Tool:
 
 def wanted(tool: str) -> ApprovalRequest:
     call = ToolCall("c1", "note", {})
-    return ApprovalRequest(call, "", "s", "d", place="here", pattern=("part",), labels=("label",), tool=tool)
+    grounds = Grounds(pattern=("part",), labels=("label",))
+    return ApprovalRequest(call, "", "s", "d", place="here", grounds=grounds, tool=tool)
 
 
 @pytest.mark.promise("P-approval")
