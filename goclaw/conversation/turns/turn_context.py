@@ -17,7 +17,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.agent.context.budget import ContextBudget
+from goclaw.conversation.agent.context.budget import ContextBudget, SentDocuments
 from goclaw.conversation.agent.context.calibration import Calibration
 from goclaw.conversation.agent.context.window import Window
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
@@ -284,8 +284,7 @@ class TurnContext:
             notes=int(scale * estimate_reminder(await self.format_mementos(actor, session, offering.usable))),
             conversation=max(0, said - found.overhead - as_files),
             messages=len(window.entries),
-            documents=as_files,
-            pages=sum(document.pages for document in documents),
+            documents=SentDocuments(as_files, sum(document.pages for document in documents)),
         )
 
     async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:

@@ -71,6 +71,14 @@ class ToolIndex:
 
 
 @record
+class SentDocuments:
+    """The documents in the messages that the model gets as files."""
+
+    tokens: int = 0
+    pages: int = 0
+
+
+@record
 class ContextBudget:
     """The division of a model's window by the next request. All numbers are tokens."""
 
@@ -89,10 +97,7 @@ class ContextBudget:
     """The messages and the summary of earlier ones."""
     messages: int = 0
     """The number of messages."""
-    documents: int = 0
-    """The documents in them that the model gets as files."""
-    pages: int = 0
-    """The number of their pages."""
+    documents: SentDocuments = SentDocuments()
     index: ToolIndex = ToolIndex()
     profile: str = ""
     """The resolved size of the tools' descriptions (`tools.profile`); empty: unknown."""
@@ -105,7 +110,7 @@ class ContextBudget:
     @property
     def used(self) -> int:
         """The next request."""
-        return self.overhead + self.conversation + self.documents
+        return self.overhead + self.conversation + self.documents.tokens
 
     @property
     def fits(self) -> bool:
@@ -134,8 +139,8 @@ class ContextBudget:
             yield "Index", self.index.tokens, f", one line for each of {self.index.lines:,} more tools"
         yield "Notes", self.notes, ""
         yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
-        if self.documents:
-            yield "Documents", self.documents, f", {self.pages:,} page{'s' if self.pages != 1 else ''} as PDF"
+        if pages := self.documents.pages:
+            yield "Documents", self.documents.tokens, f", {pages:,} page{'s' if pages != 1 else ''} as PDF"
         yield "Reserve", self.reserve, ", reserved for the answer"
         yield "Free", max(0, self.window - self.used - self.reserve), ""
 
@@ -187,7 +192,7 @@ class ContextBudget:
             yield "Shorten AGENTS.md, MEMORY.md and the like in the workspace: they are part of every request."
         if self.notes > large:
             yield "Delete mementos that you no longer need."
-        if self.conversation + self.documents > large and self.used + self.reserve > self.window // 2:
+        if self.conversation + self.documents.tokens > large and self.used + self.reserve > self.window // 2:
             yield "/compact summarises the conversation, /cleartool removes old results, /clear starts over."
 
 
