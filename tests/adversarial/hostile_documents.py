@@ -202,6 +202,12 @@ def _pdfs() -> Iterator[Hostile]:
     yield Hostile("head.pdf", lambda: b"%PDF-1.7\n", "is damaged, or no PDF")
     yield Hostile("xref.pdf", lambda: good.replace(b"/Size", b"/Prev 9/Size"))
     yield Hostile("noise.pdf", lambda: good[:200] + bytes(range(256)) * 40 + good[900:])
+    grid = b" ".join(b"%d 0 m %d 900 l S 0 %d m 900 %d l S" % (at, at, at, at) for at in range(0, 40_000, 4))
+    cells = b" ".join(b"1 0 0 1 %d %d Tm (1) Tj" % (at % 90 * 6, at // 90 * 6) for at in range(9_000))
+    written = b"BT /F 4 Tf %s ET" % cells
+    yield Hostile("grid.pdf", of({11: stream(grid)}))
+    yield Hostile("cells.pdf", of({11: stream(written)}), "111")
+    yield Hostile("table.pdf", of({11: stream(grid[:8_000] + written)}), "1")
     yield Hostile("locked.pdf", lambda: pdf(["x"], password="y"), "is encrypted")
 
 

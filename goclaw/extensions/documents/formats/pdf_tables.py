@@ -1,0 +1,333 @@
+"""Tables of a PDF page as Markdown: by their ruled lines, or by columns that are surely some. All else stays text.
+
+A page has no tables, only words at places and lines that are drawn. A table without lines needs a column of numbers, or
+rules above and below it: columns of prose, lists of contents and lines of addresses look the same otherwise.
+"""
+
+import ctypes
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import inf
+from typing import Any, NamedTuple
+
+from goclaw.extensions.documents.formats.flow import table
+
+_MAX_CHARACTERS, _MAX_LINES, _MAX_SEGMENTS, _MAX_RULES = 20_000, 400, 4_000, 300
+"""Of a page that is looked at: work grows with the square of lines and rules."""
+_NEAR = 3.0
+"""Points within which lines meet, or are the same one."""
+_GAP = 0.8
+"""Heights of a line between the columns of a table; blanks of justified prose are narrower."""
+_LEADING = 2.6
+"""Heights of a line from one row of a table to the next one at most."""
+_LONG_CELL, _USUAL_CELL = 8, 4
+"""Words that a cell of a table without rules has at most, and in the middle."""
+_MAX_COLUMNS = 12
+"""Of a table without lines: dumps of memory have more."""
+_NUMBER = re.compile(r"[(+\-\u2212\u2013]?\s*[$€£¥]?\s*\d[\d.,'’\s/:\u2013-]*\)?\s*(%|[$€£¥]|[A-Za-z]{1,3}\.?)?")
+_PATH, _LINE_TO, _MOVE_TO = 2, 0, 2  # constants of pdfium
+
+
+class _Word(NamedTuple):
+    first: int
+    last: int
+    """Its characters on the page."""
+    text: str
+    left: float
+    right: float
+    middle: float
+    height: float
+
+
+class _Rule(NamedTuple):
+    """A line: its place across its direction, its beginning and its end."""
+
+    at: float
+    low: float
+    high: float
+
+
+class _Cell(NamedTuple):
+    left: float
+    right: float
+    words: list[_Word]
+
+
+_Rows = list[list[str]]
+_Found = tuple[list[_Word], _Rows]
+"""The words of a table, and its rows."""
+
+
+def text_with_tables(page: Any, text: Any, raw: Any) -> str:
+    """Return the text of a page with its tables as Markdown; empty: it has none."""
+    count = raw.FPDFText_CountChars(text)
+    if page.get_rotation() or not 0 < count <= _MAX_CHARACTERS:
+        return ""
+    codes = [raw.FPDFText_GetUnicode(text, at) for at in range(count)]
+    left, bottom, right, top = page.get_bbox()
+    words, hidden = list[_Word](), list[_Word]()
+    for word in _words(text, raw, codes):
+        is_seen = left <= word.right and word.left <= right and bottom <= word.middle <= top
+        (words if is_seen else hidden).append(word)
+    across, down = _rules(page, raw)
+    found = list(_ruled(words, across, down))
+    used = {word.first for inside, _ in found for word in inside}
+    found += _aligned([word for word in words if word.first not in used], across)
+    return _joined(codes, found, hidden) if found else ""
+
+
+def _joined(codes: Sequence[int], found: list[_Found], hidden: Sequence[_Word]) -> str:
+    """Return the text with each table in place of its first word, without words that lie outside the page."""
+    begins = {min(word.first for word in words): table(rows) for words, rows in found}
+    inside = {word.first: word.last for words in (hidden, *(words for words, _ in found)) for word in words}
+    parts, at = [""], 0
+    while at < len(codes):
+        if at in inside:
+            parts += [begins[at], ""] if at in begins else [""]
+            at = inside[at] + 1
+        else:
+            parts[-1] += chr(codes[at]) if codes[at] not in (0, 13, 0xFFFE) else ""
+            at += 1
+    return "\n".join(filter(None, (part.strip() for part in parts)))
+
+
+def _words(text: Any, raw: Any, codes: Sequence[int]) -> Iterator[_Word]:
+    def box_of(at: int) -> tuple[float, float, float, float]:
+        box = raw.FS_RECTF()
+        raw.FPDFText_GetLooseCharBox(text, at, ctypes.byref(box))
+        return box.left, box.right, (box.top + box.bottom) / 2, abs(box.top - box.bottom)
+
+    for match in re.finditer(r"\S+", "".join(" " if code in (0, 0xA0) else chr(code) for code in codes)):
+        first, last = match.start(), match.end() - 1
+        left, right, middle, height = box_of(first)
+        _, end, level, _ = box_of(last)
+        ends = [last]
+        if abs(level - middle) > height / 2 or not left < end < left + (last - first + 1) * height:
+            # Texts at different places stand without a blank between them.
+            boxes = [box_of(at) for at in range(first, last + 1)]
+            near = [abs(b[2] - a[2]) < a[3] / 2 and abs(b[0] - a[1]) < a[3] / 4 for a, b in pairwise(boxes)]
+            ends = [first + at for at, is_near in enumerate(near) if not is_near] + ends
+        for end_at in ends:
+            left, _, middle, height = box_of(first)
+            right, piece = box_of(end_at)[1], match[0][first - match.start() : end_at + 1 - match.start()]
+            if height and right > left:
+                yield _Word(first, end_at, piece, left, right, middle, height)
+            first = end_at + 1
+
+
+def _rules(page: Any, raw: Any) -> tuple[list[_Rule], list[_Rule]]:
+    """Return the lines that are drawn across the page, and those down it; sides of boxes count."""
+    across, down, left = list[_Rule](), list[_Rule](), _MAX_SEGMENTS
+    for drawn in page.get_objects(filter=[_PATH], max_depth=1):
+        fill, stroke = ctypes.c_int(), ctypes.c_int()
+        raw.FPDFPath_GetDrawMode(drawn, ctypes.byref(fill), ctypes.byref(stroke))
+        left -= (count := raw.FPDFPath_CountSegments(drawn)) + 1
+        if left < 0:
+            return [], []
+        if not (fill.value or stroke.value):
+            continue
+        matrix, start, last = drawn.get_matrix(), (0.0, 0.0), (0.0, 0.0)
+        for at in range(count):
+            segment = raw.FPDFPath_GetPathSegment(drawn, at)
+            x, y = ctypes.c_float(), ctypes.c_float()
+            raw.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y))
+            point, kind = matrix.on_point(x.value, y.value), raw.FPDFPathSegment_GetType(segment)
+            edges = [(last, point)] if kind == _LINE_TO else []
+            edges += [(point, start)] if raw.FPDFPathSegment_GetClose(segment) else []
+            for (x0, y0), (x1, y1) in edges:
+                if abs(y0 - y1) < 1 and abs(x0 - x1) > _NEAR:
+                    across.append(_Rule(y0, min(x0, x1), max(x0, x1)))
+                elif abs(x0 - x1) < 1 and abs(y0 - y1) > _NEAR:
+                    down.append(_Rule(x0, min(y0, y1), max(y0, y1)))
+            start, last = (point if kind == _MOVE_TO else start), point
+    return _merge(across), _merge(down)
+
+
+def _merge(rules: list[_Rule]) -> list[_Rule]:
+    """Join the pieces of a line, and both sides of a thick one."""
+    lines: list[list[_Rule]] = []
+    for rule in sorted(rules):
+        lines += [] if lines and rule.at - lines[-1][0].at < _NEAR else [[]]
+        lines[-1].append(rule)
+    merged: list[_Rule] = []
+    for line in lines:
+        begun = len(merged)
+        for rule in sorted(line, key=lambda each: each.low):
+            if len(merged) > begun and rule.low <= merged[-1].high + _NEAR:
+                merged[-1] = merged[-1]._replace(high=max(rule.high, merged[-1].high))
+            else:
+                merged.append(rule)
+    return merged if len(merged) <= _MAX_RULES else []
+
+
+def _ruled(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]) -> Iterator[_Found]:
+    """Yield the tables in grids of lines that cross."""
+    left = list(down)
+    while left:
+        # A grid: the lines that meet each other, directly or through others.
+        rows, columns = set[_Rule](), {left.pop()}
+        while more := {row for row in across if row not in rows and any(_meet(row, each) for each in columns)}:
+            rows |= more
+            columns |= {each for each in left if any(_meet(row, each) for row in more)}
+            left = [each for each in left if each not in columns]
+        if len(columns) > 2 and len(rows) > 1:
+            yield from _grid(words, sorted(rows, reverse=True), sorted(columns))
+
+
+def _meet(across: _Rule, down: _Rule) -> bool:
+    return across.low - _NEAR <= down.at <= across.high + _NEAR and down.low - _NEAR <= across.at <= down.high + _NEAR
+
+
+def _grid(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]) -> Iterator[_Found]:
+    heights, places = [rule.at for rule in across], [rule.at for rule in down]
+    inside = [
+        word
+        for word in words
+        if heights[-1] < word.middle < heights[0] and places[0] < (word.left + word.right) / 2 < places[-1]
+    ]
+    rows, lines = dict[float, list[str]](), _lines(inside)
+    # Few lines across: the text itself says where rows begin.
+    by_text = len(heights) < 4 and len(lines) > len(heights) and all(len({*_columns(line, down)}) > 1 for line in lines)
+    for line in lines:
+        height = line[0].middle
+        row = rows.setdefault(height if by_text else sum(at > height for at in heights), [""] * (len(places) - 1))
+        for word, column in zip(line, _columns(line, down), strict=True):
+            row[column] = f"{row[column]} {word.text}".strip()
+    kept = [at for at in range(len(places) - 1) if any(row[at] for row in rows.values())]
+    told = [[row[at] for at in kept] for row in rows.values()]
+    if len(told) > 1 and len(kept) > 1 and _filled(told) >= 0.4 and not (by_text and _is_prose(told)):
+        yield inside, told
+
+
+def _columns(line: Sequence[_Word], down: Sequence[_Rule]) -> Iterator[int]:
+    """Yield the column of each word: a line that does not reach this height separates nothing there."""
+    for word in line:
+        centre, column = (word.left + word.right) / 2, 0
+        for at, rule in enumerate(down[:-1]):
+            if rule.at <= centre and rule.low <= word.middle <= rule.high:
+                column = at
+        yield column
+
+
+def _lines(words: Sequence[_Word]) -> list[list[_Word]]:
+    """Return words in lines from top to bottom, each from left to right."""
+    lines: list[list[_Word]] = []
+    for word in sorted(words, key=lambda each: -each.middle):
+        near = lines and lines[-1][0].middle - word.middle < 0.4 * min(word.height, lines[-1][0].height)
+        lines += [] if near else [[]]
+        lines[-1].append(word)
+    return [sorted(line, key=lambda each: each.left) for line in lines]
+
+
+def _aligned(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_Found]:
+    """Yield the tables in blocks of lines that leave the same columns free."""
+    lines = [_cells(line) for line in _lines(words)]
+    at = free = 0
+    while at < len(lines) <= _MAX_LINES:
+        columns, end, least = [(cell.left, cell.right) for cell in lines[at]], at + 1, inf
+        while 1 < len(columns) <= _MAX_COLUMNS and end < len(lines):
+            upper, lower = lines[end - 1][0].words[0], lines[end][0].words[0]
+            least = min(least, upper.middle - lower.middle)
+            wider = _union([*columns, *((cell.left, cell.right) for cell in lines[end])])
+            is_near = upper.middle - lower.middle < min(_LEADING * lower.height, 1.8 * least)
+            goes_on = len(lines[end]) > 1 or lines[end][0].left > columns[0][1]
+            if not is_near or not goes_on or not len(columns) <= len(wider) <= 2 * _MAX_COLUMNS:
+                break
+            columns, end = wider, end + 1
+        head = _head_of(lines[at - 1], lines[at], columns) if at > free and end > at + 1 else []
+        inside = [*([head] if head else []), *lines[at:end]]
+        block = [word for line in inside for cell in line for word in cell.words]
+        rows = _rows_of(inside, columns)
+        if _is_table(rows, _count_around(block, across)):
+            yield block, rows
+            at = free = end
+        else:
+            at += 1
+
+
+def _head_of(line: Sequence[_Cell], below: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> list[_Cell]:
+    """Return a line above a block as its head, where a few words stand above each column, too close to be cells."""
+    words = [word for cell in line for word in cell.words]
+    cells = [
+        _Cell(low, high, [word for word in words if word.left < high and word.right > low]) for low, high in columns
+    ]
+    is_near = words[0].middle - below[0].words[0].middle < _LEADING * words[0].height
+    is_whole = sum(len(cell.words) for cell in cells) == len(words) <= 2 * len(columns)
+    return cells if is_near and is_whole and all(cell.words for cell in cells) else []
+
+
+def _cells(line: Sequence[_Word]) -> list[_Cell]:
+    cells: list[_Cell] = []
+    for word in line:
+        if cells and word.left - cells[-1].right < _GAP * word.height:
+            cells[-1] = _Cell(cells[-1].left, max(cells[-1].right, word.right), [*cells[-1].words, word])
+        else:
+            cells.append(_Cell(word.left, word.right, [word]))
+    return cells
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the columns that these spans leave free space between."""
+    merged: list[tuple[float, float]] = []
+    for low, high in sorted(spans):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def _rows_of(lines: Sequence[Sequence[_Cell]], columns: Sequence[tuple[float, float]]) -> _Rows:
+    rows: _Rows = []
+    for line in lines:
+        row = [""] * len(columns)
+        for cell in line:
+            place = next(at for at, (_, high) in enumerate(columns) if cell.left <= high)
+            row[place] = " ".join((*filter(None, [row[place]]), *(word.text for word in cell.words)))
+        if len(line) == 1 and rows:
+            # A text that goes on below its row.
+            rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], row, strict=True)]
+        else:
+            rows.append(row)
+    for at in reversed(range(len(columns) - 1)):
+        # A head in the middle of its column, above texts at its side, seems to have one of its own.
+        if not any(row[at] and row[at + 1] for row in rows):
+            rows = [[*row[:at], row[at] or row[at + 1], *row[at + 2 :]] for row in rows]
+    return rows
+
+
+def _count_around(block: Sequence[_Word], across: Sequence[_Rule]) -> int:
+    """Return how many lines are drawn over the whole width of a block, in it and just around it."""
+    left, right = min(word.left for word in block), max(word.right for word in block)
+    above, below = 1.5 * block[0].height, 2 * block[0].height
+    top, bottom = max(word.middle for word in block) + above, min(word.middle for word in block) - below
+    return sum(bottom < rule.at < top and rule.low - 9 <= left and right <= rule.high + 9 for rule in across)
+
+
+def _is_table(rows: _Rows, rules: int) -> bool:
+    """Whether rows of columns are surely a table."""
+    if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or _filled(rows) < 0.6 or _is_prose(rows):
+        return False
+    numbers = [at for at in range(len(rows[0])) if _is_number_column([row[at] for row in rows[1:]])]
+    headed = [at for at in numbers if rows[0][at] and not _NUMBER.fullmatch(rows[0][at])]
+    if rules >= 2:
+        return True
+    if len(rows[0]) == 2:
+        return headed == [1] and bool(rows[0][0])
+    return bool(headed) or len(numbers) > 1
+
+
+def _is_number_column(texts: Sequence[str]) -> bool:
+    given = [text for text in texts if text not in ("", "-", "–", "n/a")]
+    return len(given) > 1 and sum(bool(_NUMBER.fullmatch(text)) for text in given) >= 0.7 * len(given)
+
+
+def _is_prose(rows: _Rows) -> bool:
+    """Whether cells have as many words as lines of a text have."""
+    lengths = sorted(len(text.split()) for row in rows for text in row if text)
+    return lengths[len(lengths) // 2] > _USUAL_CELL or lengths[len(lengths) * 9 // 10] > _LONG_CELL
+
+
+def _filled(rows: _Rows) -> float:
+    return sum(bool(text) for row in rows for text in row) / (len(rows) * len(rows[0]))
