@@ -3,6 +3,7 @@
 The first bytes decide where they are known: the sender chose name and media type.
 """
 
+from codecs import BOM_UTF8
 from enum import StrEnum
 from pathlib import PurePosixPath
 
@@ -23,13 +24,15 @@ class Kind(StrEnum):
     """Pictures that models do not take."""
     MAIL = "mail"
     HTML = "web"
+    CARDS = "cards"
+    """Calendars and contacts."""
     TABLE = "sheets"
     """CSV and its relatives."""
 
 
 TEXTS = frozenset({Kind.HTML, Kind.TABLE})
 """Kinds that are also texts as they are, which tools read and edit line by line."""
-OFTEN_TEXTS = TEXTS | {Kind.MAIL, Kind.RTF}
+OFTEN_TEXTS = TEXTS | {Kind.MAIL, Kind.RTF, Kind.CARDS}
 """Kinds that are shown as the text that they are, if they are text, where their reader refuses them."""
 _MARKS = (
     (b"%PDF-", Kind.PDF),
@@ -38,12 +41,13 @@ _MARKS = (
     (b"{\\rtf", Kind.RTF),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Kind.OLD_OFFICE),
     (b"\x1f\x8b\x08", Kind.TAR),
+    (b"BEGIN:VCALENDAR", Kind.CARDS),
+    (b"BEGIN:VCARD", Kind.CARDS),
     (b"II*\0", Kind.PICTURE),
     (b"MM\0*", Kind.PICTURE),
 )
-_ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE} | dict.fromkeys(
-    (".html", ".htm", ".xhtml"), Kind.HTML
-)
+_ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE, ".ics": Kind.CARDS, ".vcf": Kind.CARDS}
+_ENDINGS |= dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML)
 _TYPES = {"message/rfc822": Kind.MAIL, "text/html": Kind.HTML, "text/csv": Kind.TABLE}
 _STILL = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
 """Brands of pictures among the files that begin as MP4 does (ISO/IEC 14496-12)."""
@@ -51,7 +55,7 @@ _STILL = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1"
 
 def kind_of(sample: bytes, name: str, mime: str = "") -> Kind | None:
     """Return the kind of a document, by its first `SAMPLE` bytes; None: no document is known by them."""
-    marked = next((kind for mark, kind in _MARKS if sample.startswith(mark)), None)
+    marked = next((kind for mark, kind in _MARKS if sample.removeprefix(BOM_UTF8).startswith(mark)), None)
     ending = PurePosixPath(name).suffix.lower()
     if marked or (ending == ".pdf" and b"%PDF-" in sample):
         return marked or Kind.PDF
