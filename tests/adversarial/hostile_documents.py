@@ -27,6 +27,7 @@ from tests.extensions.documents.made import (
     xlsx,
     zipped,
 )
+from tests.picture_support import jpeg
 
 SECRET = "canary-4d1f"
 LOCAL = "file:///etc/passwd"
@@ -216,6 +217,15 @@ def _pictures() -> Iterator[Hostile]:
         struct.pack("<HHII", tag, 4, 1, value) for tag, value in ((256, 40_000), (257, 40_000), (273, 8))
     )
     loop = struct.pack("<2sHIH", b"II", 42, 8, 1) + struct.pack("<HHII", 256, 4, 1, 5) + struct.pack("<I", 8)
+    entry = struct.pack("<HHII", 0x8769, 4, 1, 8) + struct.pack("<HHII", 0x8825, 4, 1, 8)
+    ring = b"Exif\0\0" + struct.pack("<2sHIH", b"II", 42, 8, 2) + entry + struct.pack("<I", 8)
+    huge = b"Exif\0\0" + struct.pack("<2sHIH", b"II", 42, 8, 65_535) + struct.pack("<HHII", 2, 5, 1 << 31, 8) * 5_000
+    for name, exif in (("ring.jpg", ring), ("huge.jpg", huge)):
+        made = b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + jpeg(40, 30)[2:]
+        yield Hostile(name, partial(bytes, made), "JPEG picture", {"member": "exif"})
+        yield Hostile(f"shown-{name}", partial(bytes, made), "is left out")
+    many = b"\xff\xd8" + b"\xff\xfe\0\x02" * 1_000_000 + jpeg(40, 30)[2:]
+    yield Hostile("parts.jpg", lambda: many, "is a picture")
     yield Hostile("large.bmp", lambda: bmp(40_000, 40_000, b"\0" * 100), "pixels")
     yield Hostile("large.tiff", lambda: tiff + struct.pack("<I", 0))
     yield Hostile("loop.tiff", lambda: loop, "is damaged")

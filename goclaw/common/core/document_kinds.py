@@ -7,6 +7,8 @@ from codecs import BOM_UTF8
 from enum import StrEnum
 from pathlib import PurePosixPath
 
+DETAILS = "exif"
+"""Asks for what a picture says of place, camera and time, in place of a file in it."""
 SAMPLE = 1024
 """First bytes of a file that are looked at."""
 
@@ -46,6 +48,8 @@ _MARKS = (
     (b"II*\0", Kind.PICTURE),
     (b"MM\0*", Kind.PICTURE),
 )
+TAKEN = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF")
+"""Beginnings of pictures that models take; they are documents only for what they say of place and camera."""
 _ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE, ".ics": Kind.CARDS, ".vcf": Kind.CARDS}
 _ENDINGS |= dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML)
 _TYPES = {"message/rfc822": Kind.MAIL, "text/html": Kind.HTML, "text/csv": Kind.TABLE}

@@ -24,6 +24,7 @@ from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionErr
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
+from goclaw.tools.toolkit.pictures import keep_picture
 from goclaw.tools.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class Attachments:
         # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
         # that is shown something else refuses this conversation from then on.
         mime = image_type(data) if attachment.name else attachment.mime
-        return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
+        return (await keep_picture(self.environment, data, mime))[0] if mime is not None else None
 
     async def _picture(self, inbound: Inbound, attachment: Attachment, image: Image, data: bytes) -> str:
         """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it exists.
