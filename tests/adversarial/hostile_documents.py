@@ -27,6 +27,7 @@ from tests.extensions.documents.made import (
     xlsx,
     zipped,
 )
+from tests.extensions.documents.made_media import box, mp4, wav
 from tests.picture_support import jpeg
 
 SECRET = "canary-4d1f"
@@ -234,6 +235,36 @@ def _pictures() -> Iterator[Hostile]:
     yield Hostile("noise.heic", lambda: b"\0\0\0\x1cftypheic" + bytes(range(256)) * 8, "HEIC")
 
 
+def _media() -> Iterator[Hostile]:
+    head = box(b"ftyp", b"mp42\0\0\0\0")
+    nested = box(b"moov", b"")
+    for _ in range(5_000):
+        nested = box(b"moov", nested)
+    twice = box(b"moov", box(b"trak", box(b"tkhd", bytes(8), size=1) + struct.pack(">Q", 8)))
+    for name, data in {
+        "zero.mp4": head + box(b"moov", b"", size=0) * 100_000,
+        "none.mp4": head + box(b"moov", b"", size=1) + bytes(8),
+        "seven.mp4": head + box(b"free", b"", size=7) * 1_000,
+        "huge.mp4": head + box(b"mdat", b"", size=1) + b"\xff" * 8 + b"x" * 99,
+        "boxes.mp4": head + box(b"free", b"") * 1_000_000,
+        "tracks.mp4": head + box(b"moov", box(b"trak", box(b"tkhd", bytes(99))) * 60_000),
+        "nested.mp4": head + nested,
+        "twice.mp4": head + twice,
+        "scale.mp4": mp4(75).replace(struct.pack(">I", 600), bytes(4)),
+        "rate.wav": wav(3)[:28] + bytes(4) + wav(3)[32:],
+        "chunks.wav": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 500_000,
+        "pages.ogg": b"OggS" * 1_000_000,
+        "tag.mp3": b"ID3\4\0\0\x7f\x7f\x7f\x7f" + bytes(90_000),
+        "frames.mp3": b"ID3\4\0\0\0\0\0\0" + b"\xff\xfb\xff\xff" * 500_000,
+        "empty.webm": b"\x1aE\xdf\xa3" + b"\x80" * 1_000_000,
+        "endless.webm": b"\x1aE\xdf\xa3\x80" + b"\xae\x80" * 500_000,
+        "size.webm": b"\x1aE\xdf\xa3\x80\x15\x49\xa9\x66" + b"\xff" * 8 + b"\x44\x89\x01" + b"\xff" * 900,
+    }.items():
+        yield Hostile(name, partial(bytes, data), "recording")
+    playlist = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
+    yield Hostile("list.mp4", lambda: head + playlist, "", {"pages": "1"})
+
+
 def _renamed() -> Iterator[Hostile]:
     yield Hostile("program.pdf", lambda: b"%PDF-\x7fELF\x02\x01\x01" + bytes(5_000), "is damaged, or no PDF")
     yield Hostile("word.pdf", lambda: docx(paragraph("inside")), "inside")
@@ -337,6 +368,7 @@ FAMILIES = {
     "tables": list(_tables()),
     "PDF": list(_pdfs()),
     "pictures": list(_pictures()),
+    "media": list(_media()),
     "renamed": list(_renamed()),
     "links": list(_linked()),
     "texts": list(_texts()),

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     HTML = "web"
     CARDS = "cards"
     """Calendars and contacts."""
+    MEDIA = "media"
+    """Sound and film."""
     TABLE = "sheets"
     """CSV and its relatives."""
 
@@ -45,6 +47,7 @@ _MARKS = (
     (b"\x1f\x8b\x08", Kind.TAR),
     (b"BEGIN:VCALENDAR", Kind.CARDS),
     (b"BEGIN:VCARD", Kind.CARDS),
+    *((mark, Kind.MEDIA) for mark in (b"OggS", b"fLaC", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\x1aE\xdf\xa3")),
     (b"II*\0", Kind.PICTURE),
     (b"MM\0*", Kind.PICTURE),
 )
@@ -65,6 +68,8 @@ def kind_of(sample: bytes, name: str, mime: str = "") -> Kind | None:
         return marked or Kind.PDF
     if (sample[4:8] == b"ftyp" and sample[8:12] in _STILL) or (sample[:2] == b"BM" and sample[6:10] == bytes(4)):
         return Kind.PICTURE
+    if sample[4:8] == b"ftyp" or (sample[:4] == b"RIFF" and sample[8:12] in (b"WAVE", b"AVI ")):
+        return Kind.MEDIA
     if b"\0" in sample:
         return Kind.TAR if sample[257:262] == b"ustar" else None
     return _ENDINGS.get(ending) or _TYPES.get(mime.partition(";")[0].strip().lower())

@@ -10,6 +10,7 @@ import logging
 import mimetypes
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from goclaw.channels.base import Channel
@@ -148,6 +149,11 @@ class Attachments:
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, images: list[Image]) -> list[Piece]:
         """Return the lines and the text of a file; pictures that a document consists of are added to `images`."""
+        is_media = kind_of(data[:SAMPLE], attachment.name, attachment.mime) is Kind.MEDIA
+        if is_media and not attachment.seconds:
+            attachment = replace(attachment, seconds=await self._seconds_of(data))
+        if is_media and self.transcriber and attachment.kind in ("video", "document"):
+            return await self._recording(inbound, attachment, data, spoken=False)
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
@@ -162,7 +168,7 @@ class Attachments:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
         kind, refused = kind_of(data[:SAMPLE], name, attachment.mime), ""
-        if kind not in (None, Kind.TABLE):
+        if kind not in (None, Kind.TABLE, Kind.MEDIA):
             try:
                 return await self._convert(name, data, attachment, place, images)
             except ToolError as error:
@@ -205,7 +211,8 @@ class Attachments:
 
     async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
-        mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
+        is_film = attachment.mime.startswith("video/")
+        mime = attachment.mime if is_film else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""
         try:
@@ -225,6 +232,13 @@ class Attachments:
         if len(words) > limit:
             words = f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
         return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
+
+    async def _seconds_of(self, data: bytes) -> int:
+        """Return how long sound or film is; 0: not known."""
+        try:
+            return (await read_document(self.environment, SourceFile("recording", data), Selection())).total or 0
+        except ToolError:
+            return 0
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds

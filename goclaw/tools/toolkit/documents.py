@@ -52,7 +52,7 @@ class Document(BaseModel, frozen=True):
 
     kind: str
     """For people: `PDF`, `Word document`, `mail`."""
-    unit: Literal["page", "slide", "row"]
+    unit: Literal["page", "slide", "row", "second"]
     """The unit that `total` counts."""
     total: Annotated[int, Field(ge=0, le=1 << 40)] | None = None
     """None: not counted."""

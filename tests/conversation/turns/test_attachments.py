@@ -24,6 +24,7 @@ from goclaw.tools.builtin.ask_user import ask_user
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from tests.common.core.test_picture_details import SECRET, photo
 from tests.extensions.documents.made import pdf, sheet_row, xlsx, zipped
+from tests.extensions.documents.made_media import mp4
 from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
 
@@ -338,6 +339,20 @@ async def test_film_is_kept_as_a_file(kind: Literal["video", "animation"], calle
     film = Attachment(kind, "", "video/mp4", seconds=3), b"\0\0\0\x18ftypmp42 film"
     assert f"[{called}, 3 s, 17 bytes, video/mp4: saved as inbox/{kind}.mp4]" in await hears(world, film)
     assert inbox(world) == {f"{kind}.mp4": film[1]}
+
+
+@pytest.mark.sandbox
+async def test_a_film_is_kept_with_its_length_and_transcribed_where_a_transcriber_is_set(tmp_path: Path) -> None:
+    film = Attachment("video", "", "video/quicktime", "clip.mov"), mp4(75)
+    for folder in (tmp_path / "deaf", tmp_path / "hearing"):
+        await asyncio.to_thread(folder.mkdir)
+    deaf = await hears(world_of(tmp_path / "deaf"), film)
+    world = world_of(tmp_path / "hearing", transcriber=(ears := Ears("Come at eight.")))
+    heard = await hears(world, film)
+    assert f"[Video clip.mov, 75 s, {len(film[1])} bytes, video/quicktime: saved as inbox/clip.mov]" in deaf
+    assert f"[Video clip.mov, 75 s, {len(film[1])} bytes, saved as inbox/clip.mov, transcribed:]" in heard
+    assert 'from="the transcript of a recording">\nCome at eight.\n</material' in heard
+    assert [(given.name, given.mime) for given in ears.given] == [("clip.mov", "video/quicktime")]
 
 
 async def test_a_sound_file_is_kept_and_transcribed(tmp_path: Path) -> None:
