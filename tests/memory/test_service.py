@@ -18,6 +18,7 @@ from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
 from goclaw.memory.embedding import DEADLINE, SLOW, Embedders
+from goclaw.memory.file_indexer import DocumentText
 from goclaw.memory.index import database
 from goclaw.memory.index.database import BESIDE
 from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
@@ -109,6 +110,7 @@ async def at_home(
     *,
     alone: bool = False,
     said: Transcripts | None = None,
+    document_text: DocumentText | None = None,
     **settings: object,
 ) -> AsyncIterator[Home]:
     """Keyword arguments are keys of the section `memory`."""
@@ -121,7 +123,7 @@ async def at_home(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(40))
         memory = await stack.enter_async_context(
-            open_memory(index, config, clock, said, alone=alone, embedders=embedders)
+            open_memory(index, config, clock, said, alone=alone, embedders=embedders, document_text=document_text)
         )
         workspace = await stack.enter_async_context(
             Workspace(folder, [tmp_path / "state"], notes=tmp_path / "state" / "notes")
@@ -134,6 +136,41 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     """Without an embedder."""
     async with at_home(tmp_path) as home:
         yield home
+
+
+async def test_documents_of_the_configured_folders_are_found_by_their_text_and_left_out_where_they_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    given = list[str]()
+
+    async def text_of(name: str, data: bytes) -> str:
+        given.append(name)
+        if b"broken" in data:
+            raise ToolError("is damaged")
+        return f"text of {data.decode()}"
+
+    async with at_home(tmp_path, document_text=text_of, documents=["papers"]) as home:
+        for path, text in {
+            "papers/deep/a.PDF": "the blue fence",
+            "papers/b.docx": "broken fence",
+            "papers/c.txt": "a plain fence",
+            "papers/d.jpg": "a picture of a fence",
+            "elsewhere/e.pdf": "another fence",
+        }.items():
+            home.write(path, text)
+        await found_at_last(home, "blue", ["papers/deep/a.PDF"])
+        assert sorted(await home.found("fence")) == ["papers/c.txt", "papers/deep/a.PDF"]
+        home.write("papers/deep/a.PDF", "the green tower")
+        await found_at_last(home, "tower", ["papers/deep/a.PDF"])
+        assert await home.found("blue") == []
+    assert sorted(given) == ["papers/b.docx", "papers/deep/a.PDF", "papers/deep/a.PDF"]
+
+
+async def found_at_last(home: Home, query: str, paths: list[str]) -> None:
+    """Time passes until a search finds these files."""
+    while await home.found(query) != paths:
+        home.clock.advance(SETTLE)
+        await asyncio.sleep(0)
 
 
 @pytest.mark.promise("P-memory-own-notes")

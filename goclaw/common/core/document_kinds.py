@@ -53,11 +53,18 @@ _MARKS = (
 )
 TAKEN = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF")
 """Beginnings of pictures that models take; they are documents only for what they say of place and camera."""
+SEARCHED = {*(".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".odt", ".ods", ".odp", ".epub", ".rtf", ".eml")}
+"""Endings of documents that searches look into: archives and texts are left out."""
 _ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE, ".ics": Kind.CARDS, ".vcf": Kind.CARDS}
 _ENDINGS |= dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML)
 _TYPES = {"message/rfc822": Kind.MAIL, "text/html": Kind.HTML, "text/csv": Kind.TABLE}
 _STILL = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
 """Brands of pictures among the files that begin as MP4 does (ISO/IEC 14496-12)."""
+
+
+def is_searched(path: str) -> bool:
+    """Whether a search looks into the text of this document, by its name."""
+    return PurePosixPath(path).suffix.lower() in SEARCHED
 
 
 def kind_of(sample: bytes, name: str, mime: str = "") -> Kind | None:
