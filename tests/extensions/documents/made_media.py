@@ -66,7 +66,7 @@ def avi(seconds: int, width: int = 320, height: int = 240) -> bytes:
 
 def element(name: bytes, body: bytes) -> bytes:
     """A part of a WebM file."""
-    return name + (0x0100_0000_0000_0000 | len(body)).to_bytes(8, "big") + body
+    return name + bytes([0x80 | len(body)]) + body
 
 
 def webm(seconds: int, width: int = 640, height: int = 480) -> bytes:

@@ -1,35 +1,31 @@
 """Sound and film: length and size of the picture by their heads; pictures of a film by `ffmpeg` of the system."""
 
-import io
 import re
 import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from goclaw.extensions.documents.formats.answer import MAX_PICTURES, Answer, Refused, Wanted
 
 _LONGEST = 1_600
-_MAX_PARTS = 10_000
-_MAX_HEAD = 64 << 20
-"""Bytes of an index that are read: hours of film."""
-_RATES = {  # of MPEG audio, in kbit/s: version 1 and 2, layer 3
-    3: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}
-_SAMPLES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
+_RATES = (
+    (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+)
+_SAMPLES = (44_100, 48_000, 32_000)
+"""Of MPEG audio, layer 3: kbit/s in versions 2 and 1, samples a second in version 1."""
 
 
 def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     """Read how long a recording is; with pages named, the pictures of a film at these seconds."""
-    head = file.read(12)
-    name, reader = next((name, reader) for mark, at, name, reader in _FORMATS if head[at : at + len(mark)] == mark)
-    file.seek(0)
+    data = file.read()
+    name, reader = next((name, reader) for mark, at, name, reader in _FORMATS if data.startswith(mark, at))
     try:
-        seconds, width, height = reader(file)
+        seconds, width, height = reader(data)
     except (struct.error, ValueError, IndexError, ZeroDivisionError, OverflowError):
         seconds, width, height = 0.0, 0, 0
     answer.unit = "second"
@@ -39,7 +35,7 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
     if answer.total is None:
         answer.note("its length is not in it")
     if wanted.pages:
-        _add_frames(file, list(wanted.numbers(answer.total or 1 << 20, "second"))[:MAX_PICTURES], answer)
+        _add_frames(data, list(wanted.numbers(answer.total or 1 << 20, "second"))[:MAX_PICTURES], answer)
     elif is_film and not shutil.which("ffmpeg"):
         answer.note("with ffmpeg installed, pages show its pictures at these seconds")
     elif is_film:
@@ -48,15 +44,13 @@ def extract(file: BinaryIO, wanted: Wanted, answer: Answer) -> None:
         answer.rest = f'pages="{steps}" (its pictures at these seconds)'
 
 
-def _add_frames(file: BinaryIO, seconds: list[int], answer: Answer) -> None:
+def _add_frames(data: bytes, seconds: list[int], answer: Answer) -> None:
     program = shutil.which("ffmpeg")
     if program is None:
         raise Refused("is a film or a recording; with ffmpeg installed its pictures are shown")
     with tempfile.TemporaryDirectory() as folder:
         film = Path(folder, "film")
-        file.seek(0)
-        with film.open("wb") as copy:
-            shutil.copyfileobj(file, copy)
+        film.write_bytes(data)
         for second in seconds:
             command = [program, "-v", "error", "-nostdin", "-threads", "1", "-protocol_whitelist", "file,pipe"]
             command += ["-ss", str(second - 1), "-i", str(film), "-frames:v", "1", "-threads", "1"]
@@ -71,146 +65,71 @@ def _add_frames(file: BinaryIO, seconds: list[int], answer: Answer) -> None:
 
 
 Found = tuple[float, int, int]
-"""Seconds, width and height; 0: not known."""
+"""Seconds, width and height; 0: not known. What tells them is looked for by its mark: parts may claim any size."""
 
 
-def _chunks(file: BinaryIO, end: int, order: str) -> Iterator[tuple[bytes, int, int]]:
-    """Yield name, begin and size of the parts of a RIFF (<) or MP4 (>) file up to a place, where larger ones end."""
-    at = file.tell()
-    for _ in range(_MAX_PARTS):
-        file.seek(at)
-        head, begin = file.read(8), at + 8
-        if len(head) < 8 or at >= end:
-            return
-        name, size = (
-            (head[4:], int.from_bytes(head[:4], "big"))
-            if order == ">"
-            else (head[:4], int.from_bytes(head[4:], "little") + 8)
-        )
-        if order == ">" and size == 1:
-            begin, size = at + 16, struct.unpack(">Q", file.read(8))[0]
-        size = end - at if size == 0 else size
-        if size < begin - at:
-            return
-        yield name, begin, min(at + size, end) - begin
-        at += size + (size % 2 if order == "<" else 0)
+def _wave(data: bytes) -> Found:
+    (rate,) = struct.unpack_from("<I", data, data.index(b"fmt ") + 16)
+    return struct.unpack_from("<I", data, data.index(b"data") + 4)[0] / rate, 0, 0
 
 
-def _size(file: BinaryIO) -> int:
-    here = file.tell()
-    size = file.seek(0, io.SEEK_END)
-    file.seek(here)
-    return size
+def _mp4(data: bytes) -> Found:
+    width, height = 0, 0
+    for track in islice(re.finditer(rb"\0\0\0[\x5c\x68]tkhd(.)", data, re.DOTALL), 100):
+        wide, high = struct.unpack_from(">HxxH", data, track.start(1) + (88 if track[1] == b"\1" else 76))
+        width, height = max(width, wide), max(height, high)
+    head = re.search(rb"\0\0\0[\x6c\x78]mvhd(.)", data, re.DOTALL)
+    if head is None:
+        return 0, width, height
+    is_long = head[1] == b"\1"
+    scale, length = struct.unpack_from(">IQ" if is_long else ">II", data, head.start(1) + (20 if is_long else 12))
+    return length / scale, width, height
 
 
-def _wave(file: BinaryIO) -> Found:
-    file.seek(12)
-    rate = 0
-    for name, begin, size in _chunks(file, _size(file), "<"):
-        if name == b"fmt ":
-            file.seek(begin + 8)
-            (rate,) = struct.unpack("<I", file.read(4))
-        elif name == b"data":
-            return size / rate, 0, 0
-    return 0, 0, 0
-
-
-def _mp4(file: BinaryIO) -> Found:
-    seconds, width, height = 0.0, 0, 0
-    for name, begin, size in _chunks(file, _size(file), ">"):
-        if name != b"moov" or size > _MAX_HEAD:
-            continue
-        file.seek(begin)
-        for inner, start, length in _chunks(file, begin + size, ">"):
-            file.seek(start)
-            if inner == b"mvhd":
-                seconds = _duration(file.read(32))
-            elif inner == b"trak":
-                for part, place, _ in _chunks(file, start + length, ">"):
-                    if part == b"tkhd":
-                        file.seek(place)
-                        body = file.read(96)
-                        wide, high = struct.unpack_from(">HxxH", body, 88 if body[0] else 76)
-                        width, height = max(width, wide), max(height, high)
-    return seconds, width, height
-
-
-def _duration(body: bytes) -> float:
-    """Return the seconds of a head of MP4, in its short or its long form."""
-    scale, length = struct.unpack_from(">IQ" if body[0] else ">II", body, 20 if body[0] else 12)
-    return float(length / scale)
-
-
-def _avi(file: BinaryIO) -> Found:
-    body = file.read(72)
-    step, frames, width, height = (struct.unpack_from("<I", body, 32 + at)[0] for at in (0, 16, 32, 36))
+def _avi(data: bytes) -> Found:
+    step, frames, width, height = (struct.unpack_from("<I", data, 32 + at)[0] for at in (0, 16, 32, 36))
     return step * frames / 1e6, width, height
 
 
-def _flac(file: BinaryIO) -> Found:
-    told = int.from_bytes(file.read(26)[18:], "big")
+def _flac(data: bytes) -> Found:
+    told = int.from_bytes(data[18:26], "big")
     return (told & (1 << 36) - 1) / (told >> 44), 0, 0
 
 
-def _ogg(file: BinaryIO) -> Found:
-    begin, size = file.read(60)[28:], _size(file)
-    file.seek(max(0, size - (1 << 17)))
-    end = file.read()
-    (last,) = struct.unpack_from("<q", end, end.rindex(b"OggS") + 6)
-    if begin.startswith(b"OpusHead"):
-        return (last - struct.unpack_from("<H", begin, 10)[0]) / 48_000, 0, 0
-    return last / struct.unpack_from("<I", begin, 12)[0] if begin.startswith(b"\x01vorbis") else 0, 0, 0
+def _ogg(data: bytes) -> Found:
+    (last,) = struct.unpack_from("<q", data, data.rindex(b"OggS") + 6)
+    if data.startswith(b"OpusHead", 28):
+        return (last - struct.unpack_from("<H", data, 38)[0]) / 48_000, 0, 0
+    return last / struct.unpack_from("<I", data, 40)[0] if data.startswith(b"\x01vorbis", 28) else 0, 0, 0
 
 
-def _mp3(file: BinaryIO) -> Found:
-    tag = file.read(10)
-    begin = (
-        sum(byte << shift for byte, shift in zip(tag[6:], (21, 14, 7, 0), strict=True)) + 10 if tag[:3] == b"ID3" else 0
-    )
-    file.seek(begin)
-    body = file.read(1 << 14)
-    match = re.search(rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]..", body, re.DOTALL)
-    if match is None:
+def _mp3(data: bytes) -> Found:
+    begin = 10 + sum((data[9 - at] & 127) << 7 * at for at in range(4)) if data.startswith(b"ID3") else 0
+    frame = re.compile(rb"\xff[\xf2\xf3\xfa\xfb]..", re.DOTALL).search(data, begin, begin + (1 << 14))
+    if frame is None:
         return 0, 0, 0
-    (head,) = struct.unpack(">I", match[0])
-    version = head >> 19 & 3
-    rate, speed = _SAMPLES[version][head >> 10 & 3], _RATES[version | 2][head >> 12 & 15]
-    counted = re.compile(rb"(?:Xing|Info)...[\x01\x03\x05\x07\x09\x0b\x0d\x0f](....)", re.DOTALL).search(
-        body, match.start(), match.start() + 64
+    is_first, speed, rate = frame[0][1] >= 0xFA, frame[0][2] >> 4, frame[0][2] >> 2 & 3
+    counted = re.compile(rb"(?:Xing|Info)...[\x01-\x0f](....)", re.DOTALL).search(
+        data, frame.start(), frame.start() + 64
     )
     if counted:
-        return int.from_bytes(counted[1], "big") * (1_152 if version == 3 else 576) / rate, 0, 0
-    return (_size(file) - begin) / (speed * 125), 0, 0
+        # In version 2 a frame has half as many samples, at half the rate.
+        return int.from_bytes(counted[1], "big") * 1_152 / _SAMPLES[rate], 0, 0
+    return (len(data) - begin) / (_RATES[is_first][speed] * 125), 0, 0
 
 
-def _matroska(file: BinaryIO) -> Found:
-    found = {0x2AD7B1: 1_000_000.0, 0x4489: 0.0, 0xB0: 0.0, 0xBA: 0.0}
-    for _ in range(_MAX_PARTS):
-        name, size = _number(file, marked=True), _number(file)
-        if name in (0, 0x1F43B675):  # the end, or the film itself
-            break
-        if name in (0x18538067, 0x1549A966, 0x1654AE6B, 0xAE, 0xE0):
-            continue  # what is of interest lies within
-        place = file.tell()
-        if name in found and size <= 8:
-            value = file.read(size)
-            is_float = name == 0x4489
-            found[name] = (
-                struct.unpack(">f" if size == 4 else ">d", value)[0] if is_float else int.from_bytes(value, "big")
-            )
-        file.seek(place + size)
-    scale, length, width, height = found.values()
-    return length * scale / 1e9, int(width), int(height)
+def _matroska(data: bytes) -> Found:
+    head = data[: 1 << 16]
+    length, scale, size = (re.search(each, head, re.DOTALL) for each in (_LENGTH, _SCALE, _SIZE))
+    width, height = (int.from_bytes(each, "big") for each in size.groups() if each) if size else (0, 0)
+    ticks = length[1] or length[2] if length else bytes(4)
+    seconds = struct.unpack(">f" if len(ticks) == 4 else ">d", ticks)[0] / 1e9
+    return seconds * (int.from_bytes(scale[1], "big") if scale else 1_000_000), width, height
 
 
-def _number(file: BinaryIO, *, marked: bool = False) -> int:
-    """Return a number of EBML (RFC 8794), of a name with the mark of its length; 0: there is no more."""
-    first = (file.read(1) or b"\0")[0]
-    more = 8 - first.bit_length()
-    value = int.from_bytes(bytes([first]) + file.read(more), "big")
-    return value if marked or not first else value & (1 << 7 * (more + 1)) - 1
-
-
+_LENGTH, _SCALE = rb"\x44\x89(?:\x84(.{4})|\x88(.{8}))", rb"\x2a\xd7\xb1\x83(...)"
+_SIZE = rb"\xb0(?:\x81(.)|\x82(..))\xba(?:\x81(.)|\x82(..))"
+"""In heads of EBML (RFC 8794): the length in ticks, nanoseconds of a tick, width and height."""
 _FORMATS = (
     (b"WAVE", 8, "WAV", _wave),
     (b"AVI ", 8, "AVI", _avi),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from goclaw.extensions.documents.formats.flow import table
 
-_MAX_CHARACTERS, _MAX_LINES, _MAX_SEGMENTS, _MAX_RULES = 20_000, 400, 4_000, 300
+_MAX_CHARACTERS, _MAX_LINES, _MAX_SEGMENTS, _MAX_RULES = 20_000, 200, 4_000, 300
 """Of a page that is looked at: work grows with the square of lines and rules."""
 _NEAR = 3.0
 """Points within which lines meet, or are the same one."""
@@ -48,15 +48,12 @@ class _Rule(NamedTuple):
     high: float
 
 
-class _Cell(NamedTuple):
-    left: float
-    right: float
-    words: list[_Word]
-
-
 _Rows = list[list[str]]
 _Found = tuple[list[_Word], _Rows]
 """The words of a table, and its rows."""
+_Line = list[list[_Word]]
+"""Words that stand together, from left to right."""
+_Span = tuple[float, float]
 
 
 def text_with_tables(page: Any, text: Any, raw: Any) -> str:
@@ -222,55 +219,42 @@ def _lines(words: Sequence[_Word]) -> list[list[_Word]]:
 
 def _aligned(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_Found]:
     """Yield the tables in blocks of lines that leave the same columns free."""
-    lines = [_cells(line) for line in _lines(words)]
+    lines = [_parted(line) for line in _lines(words)]
     at = free = 0
     while at < len(lines) <= _MAX_LINES:
-        columns, end, least = [(cell.left, cell.right) for cell in lines[at]], at + 1, inf
+        columns, end, least = _columns_of(lines[at]), at + 1, inf
         while 1 < len(columns) <= _MAX_COLUMNS and end < len(lines):
-            upper, lower = lines[end - 1][0].words[0], lines[end][0].words[0]
+            upper, lower = lines[end - 1][0][0], lines[end][0][0]
             least = min(least, upper.middle - lower.middle)
-            wider = _union([*columns, *((cell.left, cell.right) for cell in lines[end])])
+            wider = _columns_of(lines[end], columns)
             is_near = upper.middle - lower.middle < min(_LEADING * lower.height, 1.8 * least)
-            goes_on = len(lines[end]) > 1 or lines[end][0].left > columns[0][1]
+            goes_on = len(lines[end]) > 1 or lower.left > columns[0][1]
             if not is_near or not goes_on or not len(columns) <= len(wider) <= 2 * _MAX_COLUMNS:
                 break
             columns, end = wider, end + 1
-        head = _head_of(lines[at - 1], lines[at], columns) if at > free and end > at + 1 else []
-        inside = [*([head] if head else []), *lines[at:end]]
-        block = [word for line in inside for cell in line for word in cell.words]
-        rows = _rows_of(inside, columns)
+        head = _head_of(lines[at - 1], lines[at][0][0], columns) if at > free and end > at + 1 else []
+        inside = [*filter(None, [head]), *lines[at:end]]
+        block, rows = [word for line in inside for cell in line for word in cell], _rows_of(inside, columns)
         if _is_table(rows, _count_around(block, across)):
             yield block, rows
             at = free = end
         else:
-            at += 1
+            at = end if _is_prose(rows) else at + 1
 
 
-def _head_of(line: Sequence[_Cell], below: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> list[_Cell]:
-    """Return a line above a block as its head, where a few words stand above each column, too close to be cells."""
-    words = [word for cell in line for word in cell.words]
-    cells = [
-        _Cell(low, high, [word for word in words if word.left < high and word.right > low]) for low, high in columns
-    ]
-    is_near = words[0].middle - below[0].words[0].middle < _LEADING * words[0].height
-    is_whole = sum(len(cell.words) for cell in cells) == len(words) <= 2 * len(columns)
-    return cells if is_near and is_whole and all(cell.words for cell in cells) else []
-
-
-def _cells(line: Sequence[_Word]) -> list[_Cell]:
-    cells: list[_Cell] = []
+def _parted(line: Sequence[_Word]) -> _Line:
+    cells: _Line = []
     for word in line:
-        if cells and word.left - cells[-1].right < _GAP * word.height:
-            cells[-1] = _Cell(cells[-1].left, max(cells[-1].right, word.right), [*cells[-1].words, word])
-        else:
-            cells.append(_Cell(word.left, word.right, [word]))
+        if not cells or word.left - max(each.right for each in cells[-1][-3:]) >= _GAP * word.height:
+            cells.append([])
+        cells[-1].append(word)
     return cells
 
 
-def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the columns that these spans leave free space between."""
-    merged: list[tuple[float, float]] = []
-    for low, high in sorted(spans):
+def _columns_of(line: _Line, columns: Sequence[_Span] = ()) -> list[_Span]:
+    """Return the columns that are left, with free space between them, with one more line."""
+    merged: list[_Span] = []
+    for low, high in sorted([*columns, *((cell[0].left, max(word.right for word in cell)) for cell in line)]):
         if merged and low <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
@@ -278,13 +262,22 @@ def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def _rows_of(lines: Sequence[Sequence[_Cell]], columns: Sequence[tuple[float, float]]) -> _Rows:
+def _head_of(line: _Line, below: _Word, columns: Sequence[_Span]) -> _Line:
+    """Return a line above a block as its head, where a few words stand above each column, too close to be cells."""
+    words = [word for cell in line for word in cell]
+    cells = [[word for word in words if word.left < high and word.right > low] for low, high in columns]
+    is_near = words[0].middle - below.middle < _LEADING * words[0].height
+    is_whole = sum(map(len, cells)) == len(words) <= 2 * len(columns)
+    return cells if is_near and is_whole and all(cells) else []
+
+
+def _rows_of(lines: Sequence[_Line], columns: Sequence[_Span]) -> _Rows:
     rows: _Rows = []
     for line in lines:
         row = [""] * len(columns)
         for cell in line:
-            place = next(at for at, (_, high) in enumerate(columns) if cell.left <= high)
-            row[place] = " ".join((*filter(None, [row[place]]), *(word.text for word in cell.words)))
+            place = next(at for at, (_, high) in enumerate(columns) if cell[0].left <= high)
+            row[place] = " ".join((*filter(None, [row[place]]), *(word.text for word in cell)))
         if len(line) == 1 and rows:
             # A text that goes on below its row.
             rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], row, strict=True)]
@@ -309,18 +302,16 @@ def _is_table(rows: _Rows, rules: int) -> bool:
     """Whether rows of columns are surely a table."""
     if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or _filled(rows) < 0.6 or _is_prose(rows):
         return False
-    numbers = [at for at in range(len(rows[0])) if _is_number_column([row[at] for row in rows[1:]])]
-    headed = [at for at in numbers if rows[0][at] and not _NUMBER.fullmatch(rows[0][at])]
-    if rules >= 2:
-        return True
-    if len(rows[0]) == 2:
-        return headed == [1] and bool(rows[0][0])
-    return bool(headed) or len(numbers) > 1
+    given = [[row[at] for row in rows[1:] if row[at] not in ("", "-", "–")] for at in range(len(rows[0]))]
+    numbers = [at for at, texts in enumerate(given) if sum(map(_is_number, texts)) >= max(2, 0.7 * len(texts))]
+    headed = [at for at in numbers if rows[0][at] and not _is_number(rows[0][at])]
+    if rules >= 2 or len(rows[0]) > 2:
+        return rules >= 2 or bool(headed) or len(numbers) > 1
+    return headed == [1] and bool(rows[0][0])
 
 
-def _is_number_column(texts: Sequence[str]) -> bool:
-    given = [text for text in texts if text not in ("", "-", "–", "n/a")]
-    return len(given) > 1 and sum(bool(_NUMBER.fullmatch(text)) for text in given) >= 0.7 * len(given)
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _is_prose(rows: _Rows) -> bool:
