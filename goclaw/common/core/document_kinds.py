@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 DETAILS = "exif"
-"""Asks for what a picture says of place, camera and time, in place of a file in it."""
+"""Asks for the place, camera and time of a picture, instead of a file in it."""
 SAMPLE = 1024
 """First bytes of a file that are looked at."""
 
@@ -52,7 +52,7 @@ _MARKS = (
     (b"MM\0*", Kind.PICTURE),
 )
 TAKEN = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF")
-"""Beginnings of pictures that models take; they are documents only for what they say of place and camera."""
+"""Beginnings of pictures that models take; they are documents only for their place and camera."""
 SEARCHED = {*(".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".odt", ".ods", ".odp", ".epub", ".rtf", ".eml")}
 """Endings of documents that searches look into: archives and texts are left out."""
 _ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE, ".ics": Kind.CARDS, ".vcf": Kind.CARDS}

@@ -1,4 +1,4 @@
-"""What pictures carry beside what is seen: place, camera, time, author. It is dropped, and nothing is decoded.
+"""Pictures without their place, camera, time and author: parts that are not seen go, and nothing is decoded.
 
 Only parts that are known to be of the picture itself stay: colours, and which way is up.
 """

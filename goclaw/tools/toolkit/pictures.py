@@ -1,4 +1,4 @@
-"""Pictures on their way to a model: upright, and without place, camera and all else that is not seen."""
+"""Pictures on their way to a model: upright, and without place, camera and time."""
 
 import asyncio
 

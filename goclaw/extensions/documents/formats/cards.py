@@ -85,7 +85,7 @@ def _components(text: str) -> Iterator[_Component]:
 
 
 def _properties(text: str) -> Iterator[_Property]:
-    for line in _unfolded(text):
+    for line in _unfold(text):
         name = line[:_MAX_NAME].partition(":")[0].partition(";")[0].rpartition(".")[2].strip().upper()
         match = _HEAD.fullmatch(line) if name in _KNOWN else None
         if match is None:
@@ -100,7 +100,7 @@ def _properties(text: str) -> Iterator[_Property]:
         yield _Property(name, parameters, match[2])
 
 
-def _unfolded(text: str) -> Iterator[str]:
+def _unfold(text: str) -> Iterator[str]:
     held = list[str]()
     for line in (*re.split(r"\r\n|\n|\r", text), ""):
         if held and held[-1].endswith("=") and "QUOTED-PRINTABLE" in held[0].upper():

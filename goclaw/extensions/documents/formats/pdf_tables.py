@@ -68,13 +68,13 @@ def text_with_tables(page: Any, text: Any, raw: Any) -> str:
         is_seen = left <= word.right and word.left <= right and bottom <= word.middle <= top
         (words if is_seen else hidden).append(word)
     across, down = _rules(page, raw)
-    found = list(_ruled(words, across, down))
+    found = list(_find_grids(words, across, down))
     used = {word.first for inside, _ in found for word in inside}
-    found += _aligned([word for word in words if word.first not in used], across)
-    return _joined(codes, found, hidden) if found else ""
+    found += _find_blocks([word for word in words if word.first not in used], across)
+    return _join(codes, found, hidden) if found else ""
 
 
-def _joined(codes: Sequence[int], found: list[_Found], hidden: Sequence[_Word]) -> str:
+def _join(codes: Sequence[int], found: list[_Found], hidden: Sequence[_Word]) -> str:
     """Return the text with each table in place of its first word, without words that lie outside the page."""
     begins = {min(word.first for word in words): table(rows) for words, rows in found}
     inside = {word.first: word.last for words in (hidden, *(words for words, _ in found)) for word in words}
@@ -158,7 +158,7 @@ def _merge(rules: list[_Rule]) -> list[_Rule]:
     return merged if len(merged) <= _MAX_RULES else []
 
 
-def _ruled(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]) -> Iterator[_Found]:
+def _find_grids(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]) -> Iterator[_Found]:
     """Yield the tables in grids of lines that cross."""
     left = list(down)
     while left:
@@ -193,7 +193,7 @@ def _grid(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]
             row[column] = f"{row[column]} {word.text}".strip()
     kept = [at for at in range(len(places) - 1) if any(row[at] for row in rows.values())]
     told = [[row[at] for at in kept] for row in rows.values()]
-    if len(told) > 1 and len(kept) > 1 and _filled(told) >= 0.4 and not (by_text and _is_prose(told)):
+    if len(told) > 1 and len(kept) > 1 and _share_of_texts(told) >= 0.4 and not (by_text and _is_prose(told)):
         yield inside, told
 
 
@@ -217,9 +217,9 @@ def _lines(words: Sequence[_Word]) -> list[list[_Word]]:
     return [sorted(line, key=lambda each: each.left) for line in lines]
 
 
-def _aligned(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_Found]:
+def _find_blocks(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_Found]:
     """Yield the tables in blocks of lines that leave the same columns free."""
-    lines = [_parted(line) for line in _lines(words)]
+    lines = [_cut_cells(line) for line in _lines(words)]
     at = free = 0
     while at < len(lines) <= _MAX_LINES:
         columns, end, least = _columns_of(lines[at]), at + 1, inf
@@ -242,7 +242,7 @@ def _aligned(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_Found
             at = end if _is_prose(rows) else at + 1
 
 
-def _parted(line: Sequence[_Word]) -> _Line:
+def _cut_cells(line: Sequence[_Word]) -> _Line:
     cells: _Line = []
     for word in line:
         if not cells or word.left - max(each.right for each in cells[-1][-3:]) >= _GAP * word.height:
@@ -300,7 +300,7 @@ def _count_around(block: Sequence[_Word], across: Sequence[_Rule]) -> int:
 
 def _is_table(rows: _Rows, rules: int) -> bool:
     """Whether rows of columns are surely a table."""
-    if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or _filled(rows) < 0.6 or _is_prose(rows):
+    if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or _share_of_texts(rows) < 0.6 or _is_prose(rows):
         return False
     given = [[row[at] for row in rows[1:] if row[at] not in ("", "-", "–")] for at in range(len(rows[0]))]
     numbers = [at for at, texts in enumerate(given) if sum(map(_is_number, texts)) >= max(2, 0.7 * len(texts))]
@@ -320,5 +320,5 @@ def _is_prose(rows: _Rows) -> bool:
     return lengths[len(lengths) // 2] > _USUAL_CELL or lengths[len(lengths) * 9 // 10] > _LONG_CELL
 
 
-def _filled(rows: _Rows) -> float:
+def _share_of_texts(rows: _Rows) -> float:
     return sum(bool(text) for row in rows for text in row) / (len(rows) * len(rows[0]))
