@@ -232,6 +232,41 @@ def _aligned() -> Iterator[Page]:
     )
     told = [["Nr", "What", "Sum"], ["1", "Repair of the old pump at the pier", "120.00"], ["2", "Paint", "30.00"]]
     yield Page("a cell that goes on below", longer.pdf(), [told])
+    tight = Drawn()
+    rows = [
+        ["Item", "Price", "Kept in"],
+        ["Tea", "12.50 €", "a tin"],
+        ["Cups", "8.00 €", "the case"],
+        ["Tray", "9.95 €", "a bag"],
+    ]
+    for at, (item, price, place) in enumerate([*rows, ["Spoon", "1.25 €", "a box"]]):
+        tight.text(60, 700 - 14 * at, item)
+        tight.ending_at(200, 700 - 14 * at, price)
+        tight.text(206, 700 - 14 * at, place)
+    yield Page("columns that stand close", tight.pdf(), [[*rows, ["Spoon", "1.25 €", "a box"]]])
+    long = Drawn()
+    rows = [
+        ["Item", "Price"],
+        ["Tea", "12.50"],
+        ["Cups", "8.00"],
+        ["A tray of wood and steel", "9.95"],
+        ["Spoons", "7.00"],
+    ]
+    for at, (item, price) in enumerate(rows):
+        long.text(60, 700 - 14 * at, item)
+        long.ending_at(198, 700 - 14 * at, price)
+    yield Page("a long text before its number", long.pdf(), [rows])
+    centred = Drawn()
+    rows = [
+        ["Item", "Pieces"],
+        ["Green tea of the year", "120.00"],
+        ["White cups of clay", "48.50"],
+        ["A tray of wood", "9.95"],
+    ]
+    for at, (item, pieces) in enumerate(rows):
+        centred.text(60 if at else 200, 700 - 14 * at, item)
+        centred.text(300 if at else 420, 700 - 14 * at, pieces)
+    yield Page("heads in the middle of their columns", centred.pdf(), [rows])
     columnwise = Drawn()
     for x, column in zip(_AT, zip(*PRICES, strict=True), strict=False):
         for at, text in enumerate(column):
@@ -354,6 +389,14 @@ def _lines_of_text() -> Iterator[Page]:
     turned = Drawn()
     _fill(turned, PRICES)
     yield Page("a page on its side", turned.pdf(90), (), ("Green tea",))
+    middle = Drawn()
+    for at in range(4):
+        for x, lines in zip(
+            (60, 200, 340), (("Green tea", "of the year"), ("12.50",), ("kept in", "a tin")), strict=True
+        ):
+            for below, line in enumerate(lines):
+                middle.text(x, 700 - 30 * at - 12 * below - (6 if len(lines) == 1 else 0), line)
+    yield _made("cells in the middle of rows of two lines", middle, "12.50")
     sums = Drawn()
     for at in range(4):
         sums.text(200, 700 - 20 * at, f"a = b + {at} c")

@@ -17,15 +17,19 @@ _MAX_CHARACTERS, _MAX_LINES, _MAX_SEGMENTS, _MAX_RULES = 20_000, 200, 4_000, 300
 """Of a page that is looked at: work grows with the square of lines and rules."""
 _NEAR = 3.0
 """Points within which lines meet, or are the same one."""
-_GAP = 0.8
+_GAP = 0.65
 """Heights of a line between the columns of a table; blanks of justified prose are narrower."""
+_NARROW = 0.25
+"""The same where other lines show that columns end there."""
 _LEADING = 2.6
 """Heights of a line from one row of a table to the next one at most."""
 _LONG_CELL, _USUAL_CELL = 8, 4
 """Words that a cell of a table without rules has at most, and in the middle."""
 _MAX_COLUMNS = 12
 """Of a table without lines: dumps of memory have more."""
-_NUMBER = re.compile(r"[(+\-\u2212\u2013]?\s*[$€£¥]?\s*\d[\d.,'’\s/:\u2013-]*\)?\s*(%|[$€£¥]|[A-Za-z]{1,3}\.?)?")
+_NUMBER = re.compile(
+    r"[(+\-\u2212\u2013]?\s*[$€£¥]?\s*\d[\d.,'’/:\u2013-]*(?:\s\d{3}[\d.,]*)*\)?\s*(%|[$€£¥]|[A-Za-z]{1,3}\.?)?"
+)
 _PATH, _LINE_TO, _MOVE_TO = 2, 0, 2  # constants of pdfium
 
 
@@ -193,7 +197,9 @@ def _grid(words: Sequence[_Word], across: Sequence[_Rule], down: Sequence[_Rule]
             row[column] = f"{row[column]} {word.text}".strip()
     kept = [at for at in range(len(places) - 1) if any(row[at] for row in rows.values())]
     told = [[row[at] for at in kept] for row in rows.values()]
-    if len(told) > 1 and len(kept) > 1 and _share_of_texts(told) >= 0.4 and not (by_text and _is_prose(told)):
+    if len(told) < 2 or len(kept) < 2 or (by_text and (not all(told[0]) or _is_prose(told))):
+        return
+    if _share_of_texts(told) >= (0.7 if by_text else 0.4):
         yield inside, told
 
 
@@ -222,40 +228,74 @@ def _find_blocks(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_F
     lines = [_cut_cells(line) for line in _lines(words)]
     at = free = 0
     while at < len(lines) <= _MAX_LINES:
-        columns, end, least = _columns_of(lines[at]), at + 1, inf
-        while 1 < len(columns) <= _MAX_COLUMNS and end < len(lines):
-            upper, lower = lines[end - 1][0][0], lines[end][0][0]
+        block, columns, least = [lines[at]], _columns_of(lines[at]), inf
+        for line in lines[at + 1 :] if len(columns) > 1 else ():
+            upper, lower = block[-1][0][0], line[0][0]
             least = min(least, upper.middle - lower.middle)
-            wider = _columns_of(lines[end], columns)
-            is_near = upper.middle - lower.middle < min(_LEADING * lower.height, 1.8 * least)
-            goes_on = len(lines[end]) > 1 or lower.left > columns[0][1]
-            if not is_near or not goes_on or not len(columns) <= len(wider) <= 2 * _MAX_COLUMNS:
+            wider = _columns_of(line, columns)
+            if len(wider) < len(columns):
+                line = _cut_cells([word for cell in line for word in cell], columns)
+                wider = _columns_of(line, columns)
+            # Lines that stand closer are of cells in the middle of their rows.
+            is_near = 0.8 * lower.height < upper.middle - lower.middle < min(_LEADING * lower.height, 1.8 * least)
+            goes_on = len(line) > 1 or lower.left > columns[0][1]
+            if len(block) == 1 and len(wider) > max(len(columns), len(line)):
+                break  # a head in the middle of its columns, which is looked at with them
+            if not is_near or not goes_on or not len(columns) <= len(wider) <= _MAX_COLUMNS:
                 break
-            columns, end = wider, end + 1
-        head = _head_of(lines[at - 1], lines[at][0][0], columns) if at > free and end > at + 1 else []
-        inside = [*filter(None, [head]), *lines[at:end]]
-        block, rows = [word for line in inside for cell in line for word in cell], _rows_of(inside, columns)
-        if _is_table(rows, _count_around(block, across)):
-            yield block, rows
+            block.append(line)
+            columns = wider
+        end = at + len(block)
+        above = lines[at - 1] if at > free and len(block) > 1 else []
+        block, columns = _refined(block, columns, above)
+        head = _head_of(above, block[0][0][0], columns)
+        rows = [*([[" ".join(word.text for word in cell) for cell in head]] if head else []), *_rows_of(block, columns)]
+        inside = [word for line in (head, *block) for cell in line for word in cell]
+        if _is_table(rows, _count_around(inside, across)):
+            yield inside, rows
             at = free = end
         else:
             at = end if _is_prose(rows) else at + 1
 
 
-def _cut_cells(line: Sequence[_Word]) -> _Line:
-    cells: _Line = []
-    for word in line:
-        if not cells or word.left - max(each.right for each in cells[-1][-3:]) >= _GAP * word.height:
+def _cut_cells(line: Sequence[_Word], columns: Sequence[_Span] = ()) -> _Line:
+    """Cut a line where it is wide open, or at the edges of known columns."""
+    cells = [[line[0]]]
+    for before, word in pairwise(line):
+        edges = (
+            min(word.left, low) - max(before.right, high) >= _NARROW * word.height
+            and (word.left >= low - 2 or before.right <= high + 2)
+            for (_, high), (low, _) in pairwise(columns)
+        )
+        if word.left - before.right >= _GAP * word.height or any(edges):
             cells.append([])
         cells[-1].append(word)
     return cells
 
 
-def _columns_of(line: _Line, columns: Sequence[_Span] = ()) -> list[_Span]:
+def _refined(block: list[_Line], columns: list[_Span], above: _Line) -> tuple[list[_Line], list[_Span]]:
+    """Part columns that stand close, where all of at least four lines leave the place free, under a head for each."""
+    words = _Line()
+    for word in (word for line in block for cell in line for word in cell):
+        if words and not any(map(str.isalnum, word.text)):
+            words[-1].append(word)  # a unit, which goes with its number
+        else:
+            words.append([word])
+    closer = _columns_of(words, (), _NARROW * words[0][0].height)
+    if len(block) < 4 or len(closer) <= len(columns):
+        return block, columns
+    first = [word for cell in block[0] for word in cell]
+    is_headed = all(any(low <= word.right and word.left <= high for word in first) for low, high in closer)
+    finer = [_cut_cells([word for cell in line for word in cell], closer) for line in block]
+    is_full = _share_of_texts(_rows_of(finer, closer)) > 0.8
+    return (finer, closer) if is_full and (is_headed or _head_of(above, words[0][0], closer)) else (block, columns)
+
+
+def _columns_of(line: _Line, columns: Sequence[_Span] = (), apart: float = 1) -> list[_Span]:
     """Return the columns that are left, with free space between them, with one more line."""
     merged: list[_Span] = []
     for low, high in sorted([*columns, *((cell[0].left, max(word.right for word in cell)) for cell in line)]):
-        if merged and low <= merged[-1][1] + 1:
+        if merged and low <= merged[-1][1] + apart:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
             merged.append((low, high))
@@ -263,12 +303,21 @@ def _columns_of(line: _Line, columns: Sequence[_Span] = ()) -> list[_Span]:
 
 
 def _head_of(line: _Line, below: _Word, columns: Sequence[_Span]) -> _Line:
-    """Return a line above a block as its head, where a few words stand above each column, too close to be cells."""
+    """Return the cells of a line above a block as its head, where each stands above its column and above no other."""
     words = [word for cell in line for word in cell]
-    cells = [[word for word in words if word.left < high and word.right > low] for low, high in columns]
-    is_near = words[0].middle - below.middle < _LEADING * words[0].height
-    is_whole = sum(map(len, cells)) == len(words) <= 2 * len(columns)
-    return cells if is_near and is_whole and all(cells) else []
+    if not words or words[0].middle - below.middle >= _LEADING * words[0].height:
+        return []
+    over = [[word for word in words if word.left < high and word.right > low] for low, high in columns]
+    if sum(map(len, over)) == len(words) <= 2 * len(columns) and all(over):
+        return over
+    spans, others = (
+        [_columns_of([cell])[0] for cell in line],
+        [[*columns[:at], *columns[at + 1 :]] for at in range(len(columns))],
+    )
+    apart = (
+        low >= right or left >= high for (left, right), rest in zip(spans, others, strict=False) for low, high in rest
+    )
+    return line if len(line) == len(columns) and all(apart) else []
 
 
 def _rows_of(lines: Sequence[_Line], columns: Sequence[_Span]) -> _Rows:
@@ -283,10 +332,6 @@ def _rows_of(lines: Sequence[_Line], columns: Sequence[_Span]) -> _Rows:
             rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], row, strict=True)]
         else:
             rows.append(row)
-    for at in reversed(range(len(columns) - 1)):
-        # A head in the middle of its column, above texts at its side, seems to have one of its own.
-        if not any(row[at] and row[at + 1] for row in rows):
-            rows = [[*row[:at], row[at] or row[at + 1], *row[at + 2 :]] for row in rows]
     return rows
 
 
@@ -300,9 +345,11 @@ def _count_around(block: Sequence[_Word], across: Sequence[_Rule]) -> int:
 
 def _is_table(rows: _Rows, rules: int) -> bool:
     """Whether rows of columns are surely a table."""
-    if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or _share_of_texts(rows) < 0.6 or _is_prose(rows):
+    if len(rows) < 3 or not 2 <= len(rows[0]) <= _MAX_COLUMNS or not all(rows[0][1:]) or _is_prose(rows):
         return False
-    given = [[row[at] for row in rows[1:] if row[at] not in ("", "-", "–")] for at in range(len(rows[0]))]
+    given = [[text for text in column[1:] if text not in ("", "-", "–")] for column in zip(*rows, strict=True)]
+    if _share_of_texts(rows) < 0.7 or min(map(len, given)) < len(rows) / 3:
+        return False
     numbers = [at for at, texts in enumerate(given) if sum(map(_is_number, texts)) >= max(2, 0.7 * len(texts))]
     headed = [at for at in numbers if rows[0][at] and not _is_number(rows[0][at])]
     if rules >= 2 or len(rows[0]) > 2:
