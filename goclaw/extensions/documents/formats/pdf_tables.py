@@ -247,7 +247,7 @@ def _find_blocks(words: Sequence[_Word], across: Sequence[_Rule]) -> Iterator[_F
             columns = wider
         end = at + len(block)
         above = lines[at - 1] if at > free and len(block) > 1 else []
-        block, columns = _refined(block, columns, above)
+        block, columns = _refine(block, columns, above)
         head = _head_of(above, block[0][0][0], columns)
         rows = [*([[" ".join(word.text for word in cell) for cell in head]] if head else []), *_rows_of(block, columns)]
         inside = [word for line in (head, *block) for cell in line for word in cell]
@@ -273,7 +273,7 @@ def _cut_cells(line: Sequence[_Word], columns: Sequence[_Span] = ()) -> _Line:
     return cells
 
 
-def _refined(block: list[_Line], columns: list[_Span], above: _Line) -> tuple[list[_Line], list[_Span]]:
+def _refine(block: list[_Line], columns: list[_Span], above: _Line) -> tuple[list[_Line], list[_Span]]:
     """Part columns that stand close, where all of at least four lines leave the place free, under a head for each."""
     words = _Line()
     for word in (word for line in block for cell in line for word in cell):
