@@ -68,7 +68,16 @@ class Drawn:
 
 def pages() -> list[Page]:
     """All of them."""
-    return [*_ruled(), *_odd_grids(), *_aligned(), *_texts(), *_letters(), *_drawings(), *_lines_of_text()]
+    return [
+        *_ruled(),
+        *_odd_grids(),
+        *_aligned(),
+        *_close_columns(),
+        *_texts(),
+        *_letters(),
+        *_drawings(),
+        *_lines_of_text(),
+    ]
 
 
 PRICES: Rows = [
@@ -232,6 +241,14 @@ def _aligned() -> Iterator[Page]:
     )
     told = [["Nr", "What", "Sum"], ["1", "Repair of the old pump at the pier", "120.00"], ["2", "Paint", "30.00"]]
     yield Page("a cell that goes on below", longer.pdf(), [told])
+    columnwise = Drawn()
+    for x, column in zip(_AT, zip(*PRICES, strict=True), strict=False):
+        for at, text in enumerate(column):
+            columnwise.text(x, 700 - 15 * at, text)
+    yield Page("written column by column", columnwise.pdf(), [PRICES])
+
+
+def _close_columns() -> Iterator[Page]:
     tight = Drawn()
     rows = [
         ["Item", "Price", "Kept in"],
@@ -267,11 +284,6 @@ def _aligned() -> Iterator[Page]:
         centred.text(60 if at else 200, 700 - 14 * at, item)
         centred.text(300 if at else 420, 700 - 14 * at, pieces)
     yield Page("heads in the middle of their columns", centred.pdf(), [rows])
-    columnwise = Drawn()
-    for x, column in zip(_AT, zip(*PRICES, strict=True), strict=False):
-        for at, text in enumerate(column):
-            columnwise.text(x, 700 - 15 * at, text)
-    yield Page("written column by column", columnwise.pdf(), [PRICES])
 
 
 def _made(name: str, page: Drawn, *beside: str) -> Page:
