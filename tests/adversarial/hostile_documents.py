@@ -253,7 +253,7 @@ def _media() -> Iterator[Hostile]:
         "scale.mp4": mp4(75).replace(struct.pack(">I", 600), bytes(4)),
         "rate.wav": wav(3)[:28] + bytes(4) + wav(3)[32:],
         "chunks.wav": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 500_000,
-        "pages.ogg": b"OggS" * 1_000_000,
+        "pages.ogg": b"OggS\0" * 800_000,
         "tag.mp3": b"ID3\4\0\0\x7f\x7f\x7f\x7f" + bytes(90_000),
         "frames.mp3": b"ID3\4\0\0\0\0\0\0" + b"\xff\xfb\xff\xff" * 500_000,
         "empty.webm": b"\x1aE\xdf\xa3" + b"\x80" * 1_000_000,

@@ -47,7 +47,8 @@ _MARKS = (
     (b"\x1f\x8b\x08", Kind.TAR),
     (b"BEGIN:VCALENDAR", Kind.CARDS),
     (b"BEGIN:VCARD", Kind.CARDS),
-    *((mark, Kind.MEDIA) for mark in (b"OggS", b"fLaC", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\x1aE\xdf\xa3")),
+    *((mark, Kind.MEDIA) for mark in (b"OggS\0", b"fLaC\0", b"ID3\2", b"ID3\3", b"ID3\4", b"\xff\xfb", b"\xff\xf3")),
+    (b"\x1aE\xdf\xa3", Kind.MEDIA),
     (b"II*\0", Kind.PICTURE),
     (b"MM\0*", Kind.PICTURE),
 )

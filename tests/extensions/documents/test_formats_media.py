@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.common.core.document_kinds import kind_of
 from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
 from goclaw.extensions.documents.worker import extract
 from tests.extensions.documents.made_media import avi, flac, mp3, mp4, ogg, wav, webm
@@ -34,6 +35,11 @@ def read(data: bytes, pages: str = "") -> Answer:
 def test_the_length_and_the_size_are_read_from_the_head(data: bytes, kind: str) -> None:
     answer = read(data)
     assert (answer.kind, answer.total, answer.unit) == (kind, 75, "second")
+
+
+@pytest.mark.parametrize("text", [b"ID3 tags, explained", b"OggS is a mark", b"fLaC\n", b"RIFF is a form"])
+def test_a_text_that_begins_like_a_recording_is_a_text(text: bytes) -> None:
+    assert kind_of(text, "a.md") is None
 
 
 @pytest.mark.parametrize("made", [wav, mp3, ogg, flac, mp4, avi, webm])
