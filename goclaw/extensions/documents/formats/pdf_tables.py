@@ -308,16 +308,15 @@ def _head_of(line: _Line, below: _Word, columns: Sequence[_Span]) -> _Line:
     if not words or words[0].middle - below.middle >= _LEADING * words[0].height:
         return []
     over = [[word for word in words if word.left < high and word.right > low] for low, high in columns]
-    if sum(map(len, over)) == len(words) <= 2 * len(columns) and all(over):
+    if [word for cell in over for word in cell] == words and len(words) <= 2 * len(columns) and all(over):
         return over
-    spans, others = (
-        [_columns_of([cell])[0] for cell in line],
-        [[*columns[:at], *columns[at + 1 :]] for at in range(len(columns))],
+    spans = [_columns_of([cell])[0] for cell in line]
+    is_apart = all(
+        at == other or low >= right or left >= high
+        for at, (left, right) in enumerate(spans)
+        for other, (low, high) in enumerate(columns)
     )
-    apart = (
-        low >= right or left >= high for (left, right), rest in zip(spans, others, strict=False) for low, high in rest
-    )
-    return line if len(line) == len(columns) and all(apart) else []
+    return line if len(line) == len(columns) and is_apart else []
 
 
 def _rows_of(lines: Sequence[_Line], columns: Sequence[_Span]) -> _Rows:
