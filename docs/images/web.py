@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.clients.web_ui.daemon import ANN, Json, WebDaemon, running, talk
 from tests.clients.web_ui.device import SIZES, Device, Theme, device
+from tests.clients.web_ui.seen import register
 
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -47,6 +48,8 @@ def main() -> None:
         daemon.prepare()
         _fill(daemon.workspace)
         daemon.seed("telegram:123456", talk(12, "harbour"))
+        register(driver)
+        expect.set_options(timeout=30_000)  # it may be made on a busy machine
         switches = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--disable-gpu", *switches])
         with running(daemon):

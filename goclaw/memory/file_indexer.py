@@ -7,7 +7,7 @@ cutting and writing run in threads and in small portions, so that the event loop
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from goclaw.common.config.schema import MemorySettings
 from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.document_kinds import SEARCHED, is_searched
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
@@ -33,6 +34,9 @@ MAX_FILES = 10_000
 """Files that are searched per workspace: a first sweep takes ten seconds, later ones a sixth of one."""
 MAX_FILE = 5 << 20
 """Bytes; a larger file is not indexed."""
+MAX_DOCUMENT = 20 << 20
+"""Bytes of a document."""
+_DOCUMENTS = sorted({ending for each in (*SEARCHED, ".md", ".txt", ".csv", ".ics") for ending in (each, each.upper())})
 MAX_LINES = 100_000
 """Lines of a file: each is an object, and sorting more of them would hold up the event loop. A file of the largest
 size has as many if they have 50 characters."""
@@ -51,6 +55,8 @@ _TOO_YOUNG = -1
 _Known = Mapping[str, tuple[FileVersion, str]]
 
 
+DocumentText = Callable[[str, bytes], Awaitable[str]]
+"""Returns the text of a document, by its name and its bytes; raises ToolError."""
 WorksIn = Callable[[str, Path], bool]
 """Whether the person with this actor key works in the workspace at this path."""
 
@@ -72,7 +78,16 @@ class _Replaced:
     """A file replaced by another one since it was listed."""
 
 
-_Read = IndexedNote | FileVersion | _Unusable | _Replaced
+@record
+class _Unread:
+    """A document as bytes."""
+
+    data: bytes
+    version: FileVersion
+    sha256: str
+
+
+_Read = IndexedNote | FileVersion | _Unusable | _Replaced | _Unread
 
 
 @dataclass(slots=True)
@@ -93,6 +108,10 @@ class _Swept:
     reported: dict[str, FileVersion] = field(default_factory=dict)
     """Files already logged as left out: not repeated at each sweep."""
     overfull: bool = False
+    documents: dict[str, GlobMatch] = field(default_factory=dict)
+    """Documents that changed, and are not read yet."""
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether there are any."""
 
 
 @dataclass(slots=True)
@@ -112,12 +131,18 @@ class FileIndexer:
     """
 
     def __init__(
-        self, index: IndexFile, settings: MemorySettings, clock: Clock | None = None, works_in: WorksIn = everywhere
+        self,
+        index: IndexFile,
+        settings: MemorySettings,
+        clock: Clock | None = None,
+        works_in: WorksIn = everywhere,
+        document_text: DocumentText | None = None,
     ) -> None:
-        """`works_in`: which private notes belong to a workspace."""
+        """`works_in`: which private notes belong to a workspace. `document_text`: None: no document is read."""
         self._index = index
+        self._document_text = document_text
         self._works_in = works_in
-        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
+        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths), *_patterns(settings.documents, _DOCUMENTS))
         self._shared_patterns = tuple(f"{SHARED}/{pattern}" for pattern in self._patterns)
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
@@ -153,6 +178,30 @@ class FileIndexer:
                 raise
             swept.done, swept.generation = swept.begun, generation
 
+    async def read_documents(self, workspace: Workspace) -> None:
+        """Read the documents that sweeps find, one at a time, until it is cancelled: each may take seconds."""
+        swept, name = self._swept(workspace), name_of(workspace)
+        while await swept.due.wait():
+            swept.due.clear()
+            while swept.documents and self._document_text:
+                path, entry = next(iter(swept.documents.items()))
+                [(_, read)] = await self._read_files(workspace.seen_by(owner_of(path)), [entry], {})
+                known = await self._index.read(lambda connection: notes.versions(connection, name))
+                try:
+                    if isinstance(read, _Unread) and known.get(path, (None, ""))[1] == read.sha256:
+                        await self._write(name, _Ready(touched={path: read.version}))
+                    elif isinstance(read, _Unread):
+                        text = await self._document_text(path, read.data)
+                        passages = await asyncio.to_thread(chunk_markdown, text)
+                        note = IndexedNote(path, read.version, read.sha256, len(lines_of(text)), passages)
+                        await self._write(name, _Ready([note]))
+                    elif isinstance(read, _Unusable | ToolError):
+                        _leave_out(swept, entry, read)
+                except ToolError as error:
+                    _leave_out(swept, entry, _Unusable(str(error)))
+                if swept.documents.get(path) == entry:
+                    del swept.documents[path]
+
     def _swept(self, workspace: Workspace) -> _Swept:
         return self._workspaces.setdefault(name_of(workspace), _Swept())
 
@@ -167,6 +216,8 @@ class FileIndexer:
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
         portions, gone = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
+        if swept.documents:
+            swept.due.set()
         is_whole, ready = True, _Ready()
         for owner, portion in portions:
             # We read while SQLite writes: they need not wait for each other.
@@ -184,7 +235,7 @@ class FileIndexer:
                         is_whole = False
                     case ToolError(__cause__=FileNotFoundError()):
                         is_whole = False  # gone since it was listed
-                    case _:
+                    case _Unusable() | ToolError():
                         _leave_out(swept, entry, read)
                         gone += {entry.path} & known.keys()
         await self._write(name, ready)
@@ -230,15 +281,15 @@ def name_of(workspace: Workspace) -> str:
     return str(workspace.root)
 
 
-def _patterns(paths: Sequence[str]) -> list[str]:
-    """Globs for the configured extra paths: each may be a file of any name, or a folder of Markdown files."""
+def _patterns(paths: Sequence[str], endings: Iterable[str] = (".md",)) -> list[str]:
+    """Globs for the configured extra paths: each may be a file of any name, or a folder of files with these endings."""
     patterns: list[str] = []
     for given in paths:
         path = PurePosixPath(given)
         if path.is_absolute() or ".." in path.parts:
-            log.warning("memory.paths: only paths below the workspace are searched", extra={"path": given})
+            log.warning("memory: only paths below the workspace are searched", extra={"path": given})
         else:
-            patterns += [str(path), str(path / "**/*.md")]
+            patterns += [str(path), *(str(path / f"**/*{ending}") for ending in endings)]
     return patterns
 
 
@@ -259,6 +310,8 @@ def _due(
         for path, entry in found.items()
         if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path))
     ]
+    swept.documents = {entry.path: entry for entry in changed if is_searched(entry.path)}
+    changed = [entry for entry in changed if entry.path not in swept.documents]
     return list(_portions(changed)), sorted(known.keys() - found.keys())
 
 
@@ -283,11 +336,14 @@ def _read_file(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Rea
     if found.version.inode != entry.inode:
         # The sweep follows no symbolic link; one that took the file's place since could lead to another user's notes.
         return _Replaced()
-    if found.size > MAX_FILE:
-        return _Unusable(f"it has {found.size} bytes, the limit is {MAX_FILE}")
+    most = MAX_DOCUMENT if is_searched(entry.path) else MAX_FILE
+    if found.size > most:
+        return _Unusable(f"it has {found.size} bytes, the limit is {most}")
     is_young = abs(now - found.modified) < _TICK
     version = FileVersion(found.modified, _TOO_YOUNG if is_young else _inode(entry), found.size)
-    data = opened.file.read(MAX_FILE)
+    data = opened.file.read(most)
+    if is_searched(entry.path):
+        return _Unread(data, version, hashlib.sha256(data).hexdigest())
     if (lines := max(data.count(b"\n"), data.count(b"\r"))) > MAX_LINES:
         return _Unusable(f"it has {lines} lines, the limit is {MAX_LINES}")
     sha256 = hashlib.sha256(data).hexdigest()

@@ -37,7 +37,7 @@ from goclaw.memory.base import (
 )
 from goclaw.memory.dates import moment
 from goclaw.memory.embedding import Embedders, select_embedders
-from goclaw.memory.file_indexer import FileIndexer, WorksIn, everywhere, name_of
+from goclaw.memory.file_indexer import DocumentText, FileIndexer, WorksIn, everywhere, name_of
 from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.searching import ranked_places
@@ -81,6 +81,7 @@ class Memory:
         *,
         alone: bool,
         works_in: WorksIn,
+        document_text: DocumentText | None,
     ) -> None:
         self._path = path
         self._works_in = works_in
@@ -89,7 +90,8 @@ class Memory:
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
         self._alone = alone
-        self._file_indexer = FileIndexer(index, config.memory, clock, works_in)
+        self._reads_documents = document_text is not None and bool(config.memory.documents)
+        self._file_indexer = FileIndexer(index, config.memory, clock, works_in, document_text)
         self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
         self._vector_search = VectorSearch(index, embedders, clock, alone=alone, shared=feed.vectors if feed else None)
         self._roots: dict[str, _Searched] = {}
@@ -242,11 +244,14 @@ class Memory:
         return {**work, "memory of conversations": self._transcript_indexer.run} if self._transcript_indexer else work
 
     async def _follow(self, searched: _Searched) -> None:
-        """Sweep a workspace whenever something changes in it."""
+        """Sweep a workspace whenever something changes in it, and read its documents."""
+        paths = (*self._config.memory.paths, *self._config.memory.documents)
         async with (
             self._workspace(searched) as workspace,
-            watch(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
+            watch(workspace, paths, self._clock, partial(self._sweep, workspace)),
         ):
+            if self._reads_documents:
+                await self._file_indexer.read_documents(workspace)
             await asyncio.Event().wait()
 
     def _workspace(self, searched: _Searched) -> Workspace:
@@ -374,6 +379,7 @@ async def open_memory(
     alone: bool = False,
     embedders: Embedders | None = None,
     works_in: WorksIn = everywhere,
+    document_text: DocumentText | None = None,
 ) -> AsyncIterator[MemoryPort]:
     """Yield memory over the index file `path`. Nothing is opened or made before it is needed.
 
@@ -382,12 +388,15 @@ async def open_memory(
         alone: for a command line: nothing runs in the background, and only existing vectors are used.
         embedders: others than those of the catalogue.
         works_in: whether a person's private notes are searched in a workspace.
+        document_text: reads the documents of `memory.documents`; None: they are not searched.
     """
     if not config.memory.enabled:
         yield NoMemory(path)
         return
     async with open_index(path) as index:
         chosen = embedders or select_embedders(config, clock)
-        memory = Memory(path, index, config, clock, feed, chosen, alone=alone, works_in=works_in)
+        memory = Memory(
+            path, index, config, clock, feed, chosen, alone=alone, works_in=works_in, document_text=document_text
+        )
         async with background(memory.run(), "memory"):
             yield memory

@@ -18,6 +18,7 @@ from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
 from goclaw.memory.embedding import DEADLINE, SLOW, Embedders
+from goclaw.memory.file_indexer import DocumentText
 from goclaw.memory.index import database
 from goclaw.memory.index.database import BESIDE
 from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
@@ -109,6 +110,7 @@ async def at_home(
     *,
     alone: bool = False,
     said: Transcripts | None = None,
+    document_text: DocumentText | None = None,
     **settings: object,
 ) -> AsyncIterator[Home]:
     """Keyword arguments are keys of the section `memory`."""
@@ -121,7 +123,7 @@ async def at_home(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(40))
         memory = await stack.enter_async_context(
-            open_memory(index, config, clock, said, alone=alone, embedders=embedders)
+            open_memory(index, config, clock, said, alone=alone, embedders=embedders, document_text=document_text)
         )
         workspace = await stack.enter_async_context(
             Workspace(folder, [tmp_path / "state"], notes=tmp_path / "state" / "notes")

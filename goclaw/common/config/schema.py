@@ -259,6 +259,9 @@ class MemorySettings(Section):
 
     enabled: bool = Field(True, description="Whether memory is indexed and searched.")
     paths: Names = Field((), description="More files and folders to search, relative to the workspace.")
+    documents: Names = Field(
+        (), description="Folders of the workspace whose documents are searched, too: PDF, Office files, mails, texts."
+    )
     max_results: int = Field(6, ge=1, le=50, description="Maximum results of a search.")
     budget: int = Field(1_000, ge=100, le=20_000, description="Maximum tokens of all passages of a search.")
     transcripts: bool = Field(True, description="Whether what was said is indexed and searched.")

@@ -10,6 +10,7 @@ import logging
 import mimetypes
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from goclaw.channels.base import Channel
@@ -27,6 +28,7 @@ from goclaw.llm.token_counts import estimate_text
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
+from goclaw.tools.toolkit.pictures import keep_picture
 from goclaw.tools.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -170,7 +172,7 @@ class Attachments:
         # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
         # that is shown something else refuses this conversation from then on.
         mime = image_type(data) if attachment.name else attachment.mime
-        return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
+        return (await keep_picture(self.environment, data, mime))[0] if mime is not None else None
 
     async def _picture(self, inbound: Inbound, attachment: Attachment, image: Image, data: bytes) -> str:
         """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it exists.
@@ -184,6 +186,11 @@ class Attachments:
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles) -> list[Piece]:
         """Return the lines and the text of a file; its pictures and the file itself are added to `shown`."""
+        is_media = kind_of(data[:SAMPLE], attachment.name, attachment.mime) is Kind.MEDIA
+        if is_media and not attachment.seconds:
+            attachment = replace(attachment, seconds=await self._seconds_of(data))
+        if is_media and self.transcriber and attachment.kind in ("video", "document"):
+            return await self._recording(inbound, attachment, data, shown, spoken=False)
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
@@ -196,7 +203,7 @@ class Attachments:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
         kind, refused = kind_of(data[:SAMPLE], name, attachment.mime), ""
-        if kind not in (None, Kind.TABLE):
+        if kind not in (None, Kind.TABLE, Kind.MEDIA):
             try:
                 return await self._convert(name, data, attachment, place, shown)
             except ToolError as error:
@@ -243,7 +250,8 @@ class Attachments:
         self, inbound: Inbound, attachment: Attachment, data: bytes, shown: ShownFiles, *, spoken: bool
     ) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
-        mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
+        is_film = attachment.mime.startswith("video/")
+        mime = attachment.mime if is_film else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""
         try:
@@ -263,6 +271,13 @@ class Attachments:
         if len(part) < len(words):
             words = f"{part}\n[cut: {len(words) - len(part):,} more characters]"
         return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
+
+    async def _seconds_of(self, data: bytes) -> int:
+        """Return how long sound or film is; 0: not known."""
+        try:
+            return (await read_document(self.environment, SourceFile("recording", data), Selection())).total or 0
+        except ToolError:
+            return 0
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds

@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from typing import BinaryIO
 
-from goclaw.common.core.document_kinds import SAMPLE, Kind, kind_of
+from goclaw.common.core.document_kinds import SAMPLE, TAKEN, Kind, kind_of
 from goclaw.extensions.documents.formats.answer import Answer, Refused, Wanted
 
 MEMORY, SECONDS = 512 << 20, 30
@@ -56,7 +56,7 @@ def extract(file: BinaryIO, wanted: Wanted) -> Answer:
     """Read a document, or one in a container. Raises Refused."""
     sample = file.read(SAMPLE)
     file.seek(0)
-    kind = kind_of(sample, wanted.name, wanted.mime)
+    kind = kind_of(sample, wanted.name, wanted.mime) or (Kind.PICTURE if sample.startswith(TAKEN) else None)
     if not sample:
         raise Refused("is empty")
     if kind is Kind.OLD_OFFICE:

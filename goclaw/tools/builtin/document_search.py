@@ -9,17 +9,14 @@ from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.workspace import FileStamp, Opened
 from goclaw.errors import ToolError
 from goclaw.tools.toolkit.base import ToolContext
-from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
+from goclaw.tools.toolkit.documents import MAX_CHARACTERS, Selection, SourceFile, read_document
 
 MAX_SEARCHED = 50
 """Documents of one search; the first one of each takes a second."""
-_MAX_CHARACTERS = 500_000
-"""Of a document that are searched."""
 SECONDS = 2.0
 """For a document of a folder, so that a slow one leaves time for others."""
 _OFTEN_TEXTS = frozenset((".rtf", ".eml"))
 """Endings of documents that are searched as they are where their reader refuses them."""
-_ENDINGS = _OFTEN_TEXTS | {".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".odt", ".ods", ".odp", ".epub"}
 
 
 @record
@@ -68,11 +65,6 @@ _texts = _Texts(16 << 20)
 _failures: BoundedDict[_Key, _Failure] = BoundedDict(1_000)
 
 
-def is_searched(path: str) -> bool:
-    """Whether a search looks into the text of this file, by its name: archives and texts are left out."""
-    return PurePosixPath(path).suffix.lower() in _ENDINGS
-
-
 def select_searched(paths: Sequence[str]) -> Sequence[str]:
     """Return the documents that one search reads; mails and RTF come last, because they can be searched as they are."""
     return sorted(paths, key=lambda path: PurePosixPath(path).suffix.lower() in _OFTEN_TEXTS)[:MAX_SEARCHED]
@@ -90,7 +82,7 @@ async def text_of(ctx: ToolContext, path: str, seconds: float) -> str:
     if isinstance(found, str):
         return found
     if failure is None:
-        wanted = Selection(characters=_MAX_CHARACTERS, scans=False, seconds=seconds)
+        wanted = Selection(characters=MAX_CHARACTERS, scans=False, seconds=seconds)
         try:
             document = await read_document(ctx.environment, SourceFile(path, found), wanted)
         except ToolError as error:
@@ -98,7 +90,7 @@ async def text_of(ctx: ToolContext, path: str, seconds: float) -> str:
         else:
             _texts.add(key, document.content)
             return document.content
-    if key.ending in _OFTEN_TEXTS and b"\0" not in (beginning := found[:_MAX_CHARACTERS]):
+    if key.ending in _OFTEN_TEXTS and b"\0" not in (beginning := found[:MAX_CHARACTERS]):
         return beginning.decode(errors="replace")
     raise ToolError(failure.reason)
 

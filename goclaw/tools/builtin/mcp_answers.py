@@ -16,6 +16,7 @@ from goclaw.tools.builtin.read import MAX_PICTURE
 from goclaw.tools.mcp.base import CallResult, Piece
 from goclaw.tools.mcp.untrusted import shorten
 from goclaw.tools.toolkit.base import ToolContext
+from goclaw.tools.toolkit.pictures import keep_picture
 from goclaw.tools.toolkit.results import Result
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
     if fault := await asyncio.to_thread(fault_of, piece.data, mime):
         log.info("a picture of an MCP server is not shown: %s", fault)
         return None
-    return Image(await ctx.blobs.put(piece.data, mime), mime)
+    return (await keep_picture(ctx.environment, piece.data, mime))[0]
 
 
 def _text(piece: Piece, *, seen: bool) -> str:

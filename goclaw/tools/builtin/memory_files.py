@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 
 from goclaw.common.auth.access import is_group
 from goclaw.common.config.schema import Config
+from goclaw.common.core.document_kinds import is_searched
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Example, SideEffect
 from goclaw.common.workspace import SHARED, Opened
 from goclaw.errors import ToolError
@@ -55,7 +57,7 @@ def whose(ctx: ToolContext) -> str:
 
 def memory_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """Return the files read: a memory file written earlier in the same answer is found."""
-    return ResourceUse(reads=("MEMORY.md", "memory", SHARED, *ctx.config.memory.paths))
+    return ResourceUse(reads=("MEMORY.md", "memory", SHARED, *ctx.config.memory.paths, *ctx.config.memory.documents))
 
 
 def needs_search(config: Config) -> str:
@@ -96,6 +98,8 @@ async def memory_search(
     if lack := needs_search(ctx.config):
         raise ToolError(lack)
     found = await ctx.memory.search(ctx.home, whose(ctx), query, ctx.config.memory.max_results)
+    if any(is_searched(hit.path) for hit in found.hits):
+        ctx.set_source(SourceKind.DOCUMENT)
     return FoundNotes(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 
 
@@ -234,6 +238,8 @@ async def memory_get(
     name = path.removeprefix("./")
     if name not in listed:
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
+    if is_searched(name):
+        raise ToolError(f"{name} is a document: `read` reads it")
     # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
     read = partial(_read_passage, path=name, first=first, lines=lines)
     return await ctx.home.seen_by(owner_of(name)).use(name, read)

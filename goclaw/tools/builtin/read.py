@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, Literal
 from pydantic import Field
 
 from goclaw.common.core import catalog
-from goclaw.common.core.document_kinds import OFTEN_TEXTS, SAMPLE, TEXTS, kind_of
+from goclaw.common.core.document_kinds import DETAILS, OFTEN_TEXTS, SAMPLE, TEXTS, Kind, kind_of
 from goclaw.common.core.messages import Image, SourceKind
 from goclaw.common.core.pictures import fault_of
 from goclaw.common.core.plugins import load
@@ -28,6 +28,7 @@ from goclaw.tools.builtin.listing import FilePath, is_missing
 from goclaw.tools.builtin.text import LATIN_NAME, is_wide
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.documents import Selection, SourceFile, read_document
+from goclaw.tools.toolkit.pictures import keep_picture
 from goclaw.tools.toolkit.results import BoundedResult
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -215,8 +216,9 @@ async def _read(ctx: ToolContext, path: str, window: LineWindow, wanted: Selecti
         case Lines():
             return _build_result(path, found, lines)
         case _Picture():
-            picture = Image(await ctx.blobs.put(found.data, found.mime), found.mime)
-            said = f"{path} is a picture ({found.mime}, {len(found.data):,} bytes)"
+            picture, is_changed = await keep_picture(ctx.environment, found.data, found.mime)
+            details = f'; what it says of place, camera and time is left out: member="{DETAILS}" has it'
+            said = f"{path} is a picture ({found.mime}, {len(found.data):,} bytes){details if is_changed else ''}"
             return ReadResult(path=path, kind="picture", returned=0, content=said, picture=picture)
         case _Notebook():
             return await asyncio.to_thread(_of_notebook, path, found.data, lines)
@@ -266,14 +268,15 @@ def _of_file(
 ) -> Lines | _Picture | _Notebook | _OpenDocument:
     sample = opened.file.read(SAMPLE)
     opened.file.seek(0)
-    if mime := image_type(sample):
+    mime = image_type(sample)
+    if mime and not wanted.member:
         if opened.stat.size > MAX_PICTURE:
             raise ToolError(f"picture too large: {path} has {opened.stat.size:,} bytes, at most {MAX_PICTURE:,}")
         picture = _Picture(opened.file.read(MAX_PICTURE), mime)
         if fault := fault_of(picture.data, mime):
             raise ToolError(f"{path} begins like a picture ({mime}) and cannot be shown: {fault}")
         return picture
-    kind = kind_of(sample, path)
+    kind = Kind.PICTURE if mime else kind_of(sample, path)
     if kind and (kind not in TEXTS or wanted.is_part):
         file = os.fdopen(os.dup(opened.file.fileno()), "rb")
         file.seek(0)  # both have one place, which the sample has moved

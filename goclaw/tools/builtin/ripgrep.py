@@ -22,12 +22,12 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
+from goclaw.common.core.document_kinds import is_searched
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.common.workspace import SHARED, USERS, FileQuery, FoundFiles, Opened, Workspace, part_of_shared
 from goclaw.common.workspace.finding import NEVER
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.document_search import is_searched
 from goclaw.tools.builtin.lines import MAX_LINE, skip
 from goclaw.tools.builtin.text import as_utf8, is_wide
 from goclaw.tools.execution.sandbox.confined_program import can_confine, running_confined

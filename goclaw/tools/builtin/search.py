@@ -18,12 +18,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from goclaw.common.core.document_kinds import is_searched
 from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Opened, Stat
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.builtin import document_search
-from goclaw.tools.builtin.document_search import is_searched, select_searched, text_of
+from goclaw.tools.builtin.document_search import select_searched, text_of
 from goclaw.tools.builtin.listing import Folder, Ignored, format_name, globs
 from goclaw.tools.builtin.ripgrep import (
     NO_RIPGREP,

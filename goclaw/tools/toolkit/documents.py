@@ -13,6 +13,9 @@ from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
 from goclaw.tools.toolkit.base import ToolEnvironment
 
+MAX_CHARACTERS = 500_000
+"""Characters of a document that are searched."""
+
 
 @record
 class Selection:
@@ -52,7 +55,7 @@ class Document(BaseModel, frozen=True):
 
     kind: str
     """For people: `PDF`, `Word document`, `mail`."""
-    unit: Literal["page", "slide", "row"]
+    unit: Literal["page", "slide", "row", "second"]
     """The unit that `total` counts."""
     total: Annotated[int, Field(ge=0, le=1 << 40)] | None = None
     """None: not counted."""
@@ -99,6 +102,12 @@ class DocumentsPart:
 
     convert: Callable[[ToolEnvironment, SourceFile, Selection], Awaitable[Document]]
     """Raises ToolError, with words for people."""
+
+
+async def text_of(environment: ToolEnvironment, name: str, data: bytes) -> str:
+    """Return the text of a document, as far as memory searches it. Raises ToolError."""
+    wanted = Selection(characters=MAX_CHARACTERS, scans=False)
+    return (await read_document(environment, SourceFile(name, data), wanted)).content
 
 
 async def read_document(environment: ToolEnvironment, source: SourceFile, wanted: Selection) -> Document:

@@ -22,7 +22,9 @@ from goclaw.llm.scripted import Answer, text_of
 from goclaw.llm.transcription import Recording
 from goclaw.tools.builtin.ask_user import ask_user
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
+from tests.common.core.test_picture_details import SECRET, photo
 from tests.extensions.documents.made import pdf, sheet_row, xlsx, zipped
+from tests.extensions.documents.made_media import mp4
 from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
 
@@ -88,6 +90,17 @@ async def test_a_text_file_is_shown_as_material_and_saved(tmp_path: Path) -> Non
     assert 'from="the file plan.md">\nKäufe\nMilch\n</material ' in heard
     assert inbox(world) == {"plan.md": "Käufe\nMilch".encode()}
     assert (world.root / "inbox" / "plan.md").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_photo_that_is_sent_loses_its_place_before_the_model_and_keeps_it_as_a_file(tmp_path: Path) -> None:
+    world, sent = world_of(tmp_path), photo(1)
+    async with world.running() as core:
+        await core.say("look", files=[(Attachment("image", "", "image/jpeg", "a.jpg", len(sent)), sent)])
+        await core.settled()
+        (image,) = world.script.requests[-1].messages[-1].images  # type: ignore[union-attr]  # a person's message
+    shown = next(tmp_path.rglob(image.blob)).read_bytes()  # noqa: ASYNC240 -- a test's own file
+    assert SECRET not in shown and shown.startswith(b"\xff\xd8\xff")
+    assert inbox(world) == {"a.jpg": sent}
 
 
 async def test_of_a_long_text_the_beginning_is_shown_and_the_rest_is_where_it_says(tmp_path: Path) -> None:
@@ -326,6 +339,20 @@ async def test_film_is_kept_as_a_file(kind: Literal["video", "animation"], calle
     film = Attachment(kind, "", "video/mp4", seconds=3), b"\0\0\0\x18ftypmp42 film"
     assert f"[{called}, 3 s, 17 bytes, video/mp4: saved as inbox/{kind}.mp4]" in await hears(world, film)
     assert inbox(world) == {f"{kind}.mp4": film[1]}
+
+
+@pytest.mark.sandbox
+async def test_a_film_is_kept_with_its_length_and_transcribed_where_a_transcriber_is_set(tmp_path: Path) -> None:
+    film = Attachment("video", "", "video/quicktime", "clip.mov"), mp4(75)
+    for folder in (tmp_path / "deaf", tmp_path / "hearing"):
+        await asyncio.to_thread(folder.mkdir)
+    deaf = await hears(world_of(tmp_path / "deaf"), film)
+    world = world_of(tmp_path / "hearing", transcriber=(ears := Ears("Come at eight.")))
+    heard = await hears(world, film)
+    assert f"[Video clip.mov, 75 s, {len(film[1])} bytes, video/quicktime: saved as inbox/clip.mov]" in deaf
+    assert f"[Video clip.mov, 75 s, {len(film[1])} bytes, saved as inbox/clip.mov, transcribed:]" in heard
+    assert 'from="the transcript of a recording">\nCome at eight.\n</material' in heard
+    assert [(given.name, given.mime) for given in ears.given] == [("clip.mov", "video/quicktime")]
 
 
 async def test_a_sound_file_is_kept_and_transcribed(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """All of them."""
-    return [*_pdfs(), *_word(), *_slides(), *_sheets(), *_opendocument(), *_texts(), *_mails(), *_archives()]
+    return [*_pdfs(), *_word(), *_slides(), *_sheets(), *_opendocument(), *_texts(), *_mails(), *_cards(), *_archives()]
 
 
 def _pdfs() -> Iterator[Case]:
@@ -223,10 +223,103 @@ def _mails() -> Iterator[Case]:
     yield Case("b.eml", only.replace(b"text/plain", b"text/x-none"), ("Subject: Die Rechnung",))
 
 
+_CALENDAR = """BEGIN:VCALENDAR
+BEGIN:VTIMEZONE
+TZID:Europe/Berlin
+BEGIN:STANDARD
+DTSTART:19701025T030000
+END:STANDARD
+END:VTIMEZONE
+BEGIN:VEVENT
+SUMMARY:Team meeting\\, weekly
+DTSTART;TZID=Europe/Berlin:20260302T100000
+DTEND;TZID=Europe/Berlin:20260302T110000
+RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;UNTIL=20261231T000000Z
+EXDATE;TZID=Europe/Berlin:20260316T100000
+LOCATION:Room 5\\; second
+  floor
+DESCRIPTION:Bring\\ntea
+ORGANIZER;CN="Lovelace: Ada":mailto:ada@example.org
+ATTENDEE;PARTSTAT=ACCEPTED;CN=Bob:MAILTO:bob@example.org
+BEGIN:VALARM
+TRIGGER:-PT15M
+DESCRIPTION:the alarm's own
+END:VALARM
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:Flight
+DTSTART;TZID=Europe/Berlin:20260302T100000
+DTEND;TZID=America/New_York:20260302T130000
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:Holiday
+DTSTART;VALUE=DATE:20260302
+DTEND;VALUE=DATE:20260305
+RRULE:FREQ=MONTHLY;BYDAY=-1FR;COUNT=10;BYSETPOS=1
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:Walk
+DTSTART:20260302T100000
+DURATION:PT1H30M
+END:VEVENT
+BEGIN:VTODO
+SUMMARY:Pay
+DUE;TZID=W. Europe Standard Time:20260304T120000
+END:VTODO
+END:VCALENDAR
+"""
+_CONTACTS = """BEGIN:VCARD
+VERSION:2.1
+N;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:M=C3=BCller;J=C3=B6rg
+TEL;HOME;VOICE:+49 30 1
+ADR;WORK;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:;;Stra=DFe =
+5;Berlin;;10115;Germany
+PHOTO;ENCODING=BASE64;TYPE=JPEG:QUFB
+ QkJC
+BDAY:19700102
+END:VCARD
+BEGIN:VCARD
+VERSION:4.0
+FN:Grace Hopper
+item1.TEL;VALUE=uri;TYPE="voice,cell":tel:+1-555
+ORG:Navy;Research
+NOTE:a\\, b
+END:VCARD
+"""
+
+
+def _cards() -> Iterator[Case]:
+    calendar = _CALENDAR.replace("\n", "\r\n").encode()
+    meeting = (
+        "calendar, 5 entries",
+        "# Team meeting, weekly\nWhen: Mon 2026-03-02 10:00 to 11:00 Europe/Berlin (UTC+01:00)\n"
+        "Where: Room 5; second floor\nOrganizer: Lovelace: Ada <ada@example.org>\n"
+        "With: Bob <bob@example.org> (accepted)\n"
+        "Repeats: every 2 weeks on Mon, Wed until Thu 2026-12-31 00:00 UTC\n"
+        "Not on: Mon 2026-03-16 10:00 Europe/Berlin (UTC+01:00)\n"
+        "Reminder: 15 minutes before the start\nNotes: Bring\ntea\n",
+    )
+    yield Case("a.ics", calendar, meeting, {}, ("the alarm's own", "1970"))
+    times = (
+        "10:00 Europe/Berlin (UTC+01:00) to Mon 2026-03-02 13:00 America/New_York (UTC-05:00)",
+        "When: Mon 2026-03-02 to Wed 2026-03-04, all day\nRepeats: every month on last Fri 10 times (BYSETPOS=1)",
+        "When: Mon 2026-03-02 10:00 to 11:30 (no time zone)",
+        "# Pay\nDue: Wed 2026-03-04 12:00 W. Europe Standard Time",
+    )
+    yield Case("without-an-ending", calendar, times)
+    facts = (
+        "# Jörg Müller\nPhone: +49 30 1 (home)\nAddress: Straße 5, Berlin, 10115, Germany (work)\n"
+        "Birthday: Fri 1970-01-02\n",
+        "# Grace Hopper\nOrganization: Navy, Research\nPhone: +1-555 (cell)\nNotes: a, b",
+    )
+    yield Case("a.vcf", _CONTACTS.encode(), facts, {}, ("QUFB",))
+    yield Case("folded.ics", calendar.replace(b":", b"\r\n :"), meeting[:1])
+
+
 def _archives() -> Iterator[Case]:
     notes = zipped({"a.ics": "BEGIN:VEVENT\nSUMMARY:Dentist\nEND:VEVENT", "b.vcf": "BEGIN:VCARD\nFN:Ada\nEND:VCARD"})
-    yield Case("notes.zip", notes, ("SUMMARY:Dentist",), {"member": "a.ics"})
-    yield Case("notes.zip", notes, ("FN:Ada",), {"member": "b.vcf"})
+    yield Case("notes.zip", notes, ("# Dentist",), {"member": "a.ics"})
+    yield Case("notes.zip", notes, ("# Ada",), {"member": "b.vcf"})
     files: dict[str, str | bytes] = {"docs/a.txt": "inner fact 5", "b.pdf": pdf(["zipped page"])}
     inside = zipped(files)
     yield Case("a.zip", inside, ("docs/a.txt (12 bytes)", "b.pdf", "2 files"))

@@ -3,13 +3,16 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from goclaw.common.core.events import Actor
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Risk
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.memory.base import NoteHit, Score
+from goclaw.memory.base import MemoryFile, NoteHit, NoteResults, Score
+from goclaw.testing import open_bench
 from goclaw.tools.builtin.memory_files import OTHER_WORDS, FoundNotes, memory_get, memory_list, memory_search
 from goclaw.tools.toolkit.arguments import validate
 from tests.tables import table
@@ -29,6 +32,22 @@ async def test_a_hit_shows_mode_place_score_headings_and_text(tmp_path: Path) ->
         "Deploys > Rollback\n"
         "Run the rollback script on the old host."
     )
+
+
+async def test_what_a_document_says_counts_as_the_words_of_others_and_read_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = [NoteHit(path, 1, 1, Score(1, 1, 0, weak=False), "", "the fence", 0) for path in ("a.pdf", "memory/a.md")]
+    async with open_bench(tmp_path, memory_search, memory_get) as bench:
+        for found, kind in ((hits, SourceKind.DOCUMENT), (hits[1:], SourceKind.FILE)):
+            told = AsyncMock(return_value=NoteResults("keyword", found))
+            monkeypatch.setattr("goclaw.memory.service.Memory.search", told)
+            result = await bench.call("memory_search", {"query": "fence"})
+            assert result.provenance is not None and result.provenance.kind is kind
+        files = AsyncMock(return_value=[MemoryFile("a.pdf", 9, 1, 0)])
+        monkeypatch.setattr("goclaw.memory.service.Memory.files", files)
+        result = await bench.call("memory_get", {"path": "a.pdf"})
+    assert result.is_error and "a.pdf is a document: `read` reads it" in result.content
 
 
 async def test_the_better_passage_comes_first_and_scores_more(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from aiohttp import hdrs
 from yarl import URL
 
 from goclaw import __version__
-from goclaw.common.core.document_kinds import SAMPLE, TEXTS, kind_of
+from goclaw.common.core.document_kinds import SAMPLE, TEXTS, Kind, kind_of
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.net import UrlGuard
@@ -222,7 +222,7 @@ def is_text(kind: str) -> bool:
 def is_document(url: str, kind: str, body: bytes) -> bool:
     """Whether it is a document that is no page and no text."""
     found = kind_of(body[:SAMPLE], URL(url).path, kind)
-    return found is not None and found not in TEXTS and not is_text(kind)
+    return found is not None and found not in (*TEXTS, Kind.MEDIA) and not is_text(kind)
 
 
 def is_page(kind: str, body: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""PDF: text by page, outline, links, fields of forms; a page without text is read by `tesseract`, or shown."""
+"""PDF: text and tables by page, outline, links, forms; a page without text is read by `tesseract`, or shown."""
 
 import ctypes
 import shutil
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from goclaw.extensions.documents.formats.answer import MAX_PICTURES, Answer, Refused, Wanted
+from goclaw.extensions.documents.formats.pdf_tables import text_with_tables
 
 _LONGEST = 1_600
 """Pixels of a page's longer side as a picture: models see no more (Anthropic, "Vision")."""
@@ -16,6 +17,8 @@ _LONGEST_READ = 3_000
 """The same for `tesseract`, which needs about 300 pixels an inch."""
 _MAX_READ = 8
 """Pages that `tesseract` reads in a call: it takes seconds for each."""
+_MAX_TABLED = 50
+"""Pages of a call whose tables are looked for: as many as an answer has, while a search of a whole book takes less."""
 _MAX_LINKS = 100
 _MAX_BYTES = 4_000
 """Of an address or a field."""
@@ -55,7 +58,7 @@ class _Pages:
     def __init__(self, pdf: Any, raw: Any, wanted: Wanted, answer: Answer, *, has_form: bool) -> None:
         self._pdf, self._raw, self._wanted, self._answer = pdf, raw, wanted, answer
         self._has_form = has_form
-        self._recognised = 0
+        self._recognised = self._searched = 0
         self.unread: list[int] = []
         """Numbers of the pages without text."""
 
@@ -73,7 +76,11 @@ class _Pages:
         except RuntimeError:
             return "[this page is damaged]"
         try:
-            text = page.get_textpage().get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "").strip()
+            on_page = page.get_textpage()
+            text = on_page.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "").strip()
+            self._searched += 1
+            if text and self._searched <= _MAX_TABLED:
+                text = text_with_tables(page, on_page, self._raw) or text
             if not text:
                 text = self._recognise(page, number)
             return "\n".join((text, *self._fields(page), *self._links(page)))

@@ -46,6 +46,7 @@ from goclaw.gateway.servers.openai.reading import Delta, TurnReader
 from goclaw.gateway.servers.openai.requests import Asked, Said
 from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePorts
+from goclaw.tools.toolkit.pictures import keep_picture
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +306,7 @@ class Asking:
 
     async def _images(self, said: Said) -> tuple[Image, ...]:
         typed = [(data, image_type(data)) for data in said.pictures]
-        return tuple([Image(await self._ports.environment.blobs.put(data, mime), mime) for data, mime in typed if mime])
+        return tuple([(await keep_picture(self._ports.environment, data, mime))[0] for data, mime in typed if mime])
 
 
 def _answer_to(question: Question, text: str) -> str | None:
