@@ -313,8 +313,8 @@ BUGS: list[Bug] = [
         "/context counts prompt and tools twice once the provider has counted them",
         "class context: a figure that no request has",
         "goclaw/conversation/turns/turn_context.py",
-        "            conversation=max(0, said - found.overhead - as_files),\n",
-        "            conversation=max(0, said),\n",
+        "            conversation=Share(max(0, said - found.overhead - as_files), len(window.entries)),\n",
+        "            conversation=Share(max(0, said), len(window.entries)),\n",
         "tests/gateway/intake/commands/test_conversation_context.py::test_the_parts_make_what_status_says_once_the_provider_has_counted",
     ),
     bug(

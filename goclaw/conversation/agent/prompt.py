@@ -24,7 +24,7 @@ from goclaw.common.core.supervise import result_of
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
-from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, reserve
+from goclaw.conversation.agent.context.budget import ContextBudget, Share, reserve
 from goclaw.conversation.agent.context.model_messages import fence, plain
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
@@ -266,7 +266,7 @@ def measured_budget(
         spec=spec,
         window=window,
         prompt=int(scale * estimate_text(system)) - index,
-        index=ToolIndex(index, offering.index.count("\n")),
+        index=Share(index, offering.index.count("\n")),
         tools=int(scale * estimate_tools(offering.tools)),
         reserve=reserve(window, compaction),
         profile=offering.profile,

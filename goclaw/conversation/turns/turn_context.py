@@ -17,7 +17,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.agent.context.budget import ContextBudget, SentDocuments
+from goclaw.conversation.agent.context.budget import ContextBudget, Share
 from goclaw.conversation.agent.context.calibration import Calibration
 from goclaw.conversation.agent.context.window import Window
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
@@ -282,9 +282,8 @@ class TurnContext:
         return replace(
             found,
             notes=int(scale * estimate_reminder(await self.format_mementos(actor, session, offering.usable))),
-            conversation=max(0, said - found.overhead - as_files),
-            messages=len(window.entries),
-            documents=SentDocuments(as_files, sum(document.pages for document in documents)),
+            conversation=Share(max(0, said - found.overhead - as_files), len(window.entries)),
+            documents=Share(as_files, sum(document.pages for document in documents)),
         )
 
     async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:

@@ -63,19 +63,11 @@ def percent_full(tokens: int, context_window: int, overhead: int, settings: Comp
 
 
 @record
-class ToolIndex:
-    """The lines of the prompt that name tools without their schemas."""
+class Share:
+    """What a part of a request takes: its tokens, and the number of its messages, pages or lines."""
 
     tokens: int = 0
-    lines: int = 0
-
-
-@record
-class SentDocuments:
-    """The documents in the messages that the model gets as files."""
-
-    tokens: int = 0
-    pages: int = 0
+    count: int = 0
 
 
 @record
@@ -93,12 +85,12 @@ class ContextBudget:
     """Kept free for the answer (`compaction.reserve`): a conversation that reaches into it is compacted."""
     notes: int = 0
     """Mementos and reminders, after the conversation."""
-    conversation: int = 0
+    conversation: Share = Share()
     """The messages and the summary of earlier ones."""
-    messages: int = 0
-    """The number of messages."""
-    documents: SentDocuments = SentDocuments()
-    index: ToolIndex = ToolIndex()
+    documents: Share = Share()
+    """The pages of documents in the messages that the model gets as files."""
+    index: Share = Share()
+    """The lines of the prompt that name tools without their schemas."""
     profile: str = ""
     """The resolved size of the tools' descriptions (`tools.profile`); empty: unknown."""
 
@@ -110,7 +102,7 @@ class ContextBudget:
     @property
     def used(self) -> int:
         """The next request."""
-        return self.overhead + self.conversation + self.documents.tokens
+        return self.overhead + self.conversation.tokens + self.documents.tokens
 
     @property
     def fits(self) -> bool:
@@ -136,10 +128,11 @@ class ContextBudget:
         yield "Prompt", self.prompt, ""
         yield "Tools", self.tools, ", whole" if self.profile == "all" else ", the core" if self.profile else ""
         if self.index.tokens:
-            yield "Index", self.index.tokens, f", one line for each of {self.index.lines:,} more tools"
+            yield "Index", self.index.tokens, f", one line for each of {self.index.count:,} more tools"
         yield "Notes", self.notes, ""
-        yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
-        if pages := self.documents.pages:
+        messages, pages = self.conversation.count, self.documents.count
+        yield "Conversation", self.conversation.tokens, f", {messages:,} message{'s' if messages != 1 else ''}"
+        if pages:
             yield "Documents", self.documents.tokens, f", {pages:,} page{'s' if pages != 1 else ''} as PDF"
         yield "Reserve", self.reserve, ", reserved for the answer"
         yield "Free", max(0, self.window - self.used - self.reserve), ""
@@ -192,7 +185,7 @@ class ContextBudget:
             yield "Shorten AGENTS.md, MEMORY.md and the like in the workspace: they are part of every request."
         if self.notes > large:
             yield "Delete mementos that you no longer need."
-        if self.conversation + self.documents.tokens > large and self.used + self.reserve > self.window // 2:
+        if self.conversation.tokens + self.documents.tokens > large and self.used + self.reserve > self.window // 2:
             yield "/compact summarises the conversation, /cleartool removes old results, /clear starts over."
 
 
