@@ -121,6 +121,7 @@ def check_books(people: People, server: Server, homes: Sequence[Installation], w
         assert not any("failed unexpectedly" in log for log in logs), home.folder
 
 
+@pytest.mark.long
 @pytest.mark.promise("P-rolling-upgrade")
 async def test_replicas_of_the_next_version_take_over_one_by_one_and_nothing_is_lost(
     homes: list[Installation], telegram: FakeTelegram, model: EchoModel, server: Server, folder: Path
