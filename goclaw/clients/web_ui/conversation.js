@@ -1,7 +1,7 @@
 // What becomes of the daemon's frames: items of the view, oldest first. The same rules as the terminal's
 // (goclaw/clients/tui/conversation.py), so that both show the same conversation.
 
-import { announce } from "./html.js";
+import { announce, spoken } from "./html.js";
 import { turnOf } from "./connection.js";
 import { Calls } from "./messages.js";
 import { Stream } from "./view.js";
@@ -120,7 +120,7 @@ export class Conversation {
 
   onQuestionAsked(event) {
     this.addQuestion(event.question);
-    announce(`${event.question.kind === "approval" ? "Approval needed" : "Question for you"}: ${event.question.title}`);
+    announce(`${event.question.kind === "approval" ? "Approval needed" : "Question for you"}: ${spoken(event.question.title)}`);
   }
 
   onQuestionAnswered(event) {

@@ -93,6 +93,12 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160
 /** Return a text in which nothing stays hidden. */
 export const revealed = (text) => String(text).replace(HIDDEN, (hidden) => `\\u${hidden.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
+/** Return a title's nodes: what stands in backticks as code, and nothing hidden. */
+export const titled = (text) => revealed(text).split(/`([^`]+)`/).map((part, at) => (at % 2 ? el("code", {}, part) : part));
+
+/** Return a title without the marks of code, to be said. */
+export const spoken = (title) => title.replaceAll("`", "");
+
 // Words for numbers and times
 
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString()} ${count === 1 ? one : many}`;

@@ -2,7 +2,7 @@
 // device; then a line says what was decided. The item: {question, me, said, answered, decide, isBegun}.
 // A call is allowed by a person who had its beginning on the screen at some time (isBegun), and has its end there now.
 
-import { el, icon, putHtml, revealed } from "./html.js";
+import { el, icon, putHtml, revealed, spoken, titled } from "./html.js";
 
 const SEEN = 500; // ms that the buttons must have been in view: a tap that was meant for something else decides nothing
 const UNSEEN = "Scroll up: to allow this, read it from its beginning.";
@@ -23,8 +23,8 @@ class QuestionCard extends HTMLElement {
     const { question, me } = this.item;
     this.className = "question";
     this.setAttribute("role", "group");
-    const title = el("h3", { dir: "auto" }, revealed(question.title));
-    this.setAttribute("aria-label", question.kind === "approval" ? `Approval: ${question.title}` : `Question: ${question.title}`);
+    const title = el("h3", { dir: "auto" }, titled(question.title));
+    this.setAttribute("aria-label", `${question.kind === "approval" ? "Approval" : "Question"}: ${spoken(question.title)}`);
     const kind = question.kind === "approval" ? "May it do this?" : "A question for you";
     const whose = question.asker && question.asker !== me ? ` · for ${question.asker}` : "";
     this.left = el("span", { class: "left" });
@@ -138,7 +138,7 @@ class QuestionCard extends HTMLElement {
     const [isGood, words] = outcome(question, answered, me);
     this.classList.add("closed");
     this.classList.toggle("good", isGood);
-    const line = el("p", { class: "head" }, icon(isGood ? "check" : "close"), el("b", { dir: "auto" }, revealed(question.title)));
+    const line = el("p", { class: "head" }, icon(isGood ? "check" : "close"), el("b", { dir: "auto" }, titled(question.title)));
     const parts = [line, el("p", { class: "outcome", dir: "auto" }, words)];
     // What was decided about can be read again.
     parts.push(el("details", {}, el("summary", {}, "Show the question"), this.body));

@@ -108,12 +108,16 @@ function choice(label, options) {
 
 /** Let a button ask once more before it acts: what it forgets does not come back. */
 export function confirmed(button, act) {
+  if (button.ariaDisabled) return;
   if (button.dataset.sure) return act();
   button.dataset.sure = "yes";
-  const label = button.textContent;
-  button.textContent = "Really?";
+  button.ariaDisabled = "true"; // the second click of a double-click confirms nothing
+  setTimeout(() => (button.ariaDisabled = null), 500);
+  const text = button.firstChild; // what is said to screen readers alone stays behind it
+  const label = text.data;
+  text.data = "Really?";
   setTimeout(() => {
     delete button.dataset.sure;
-    button.textContent = label;
+    text.data = label;
   }, 4000);
 }

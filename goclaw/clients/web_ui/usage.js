@@ -72,6 +72,7 @@ export function select(label, options, chosen = "") {
 export function picture(address, alt) {
   const shown = el("img", { class: "plot", src: address, alt });
   const frame = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Chart" }, shown); // a phone scrolls in it
+  shown.addEventListener("load", () => (frame.scrollLeft = frame.scrollWidth)); // what is latest is at the right
   shown.addEventListener("error", () => frame.replaceWith(el("p", { class: "muted" }, "The chart cannot be drawn now.")));
   return frame;
 }

@@ -82,7 +82,7 @@ def in_words(config: Config, place: WorkspacePlace) -> str:
     """Describe a workspace to its person, without paths of the machine."""
     if place.shared:
         return f"your own (people/{place.root.name}), with {SHARED}/ for everybody"
-    return "shared by everybody" if place == place_of(config, None) else "a folder named in users.json"
+    return "shared by everybody" if place == place_of(config, None) else "a folder that an admin chose"
 
 
 def _workplace(config: Config, user: User) -> Workplace:

@@ -135,7 +135,9 @@ def run_command(arguments: Sequence[str]) -> int:
             # The help of a group that was called without a command.
             print(text, file=sys.stderr)
         else:
-            print_message(f"{text} See `goclaw --help`.")
+            context = getattr(error, "ctx", None)  # of errors in a command's arguments
+            command = context.command_path if context else "goclaw"
+            print_message(f"{text} See `{command} --help`.")
         return error.exit_code
     except typer.Abort:
         return FAILED

@@ -105,6 +105,8 @@ def test_files_are_added_found_downloaded_and_deleted(browser: Browser, daemon: 
         button = panel.get_by_role("button", name="Delete list.txt")
         button.focus()
         here.page.keyboard.press("Enter")
+        here.page.keyboard.press("Enter")  # too soon: somebody who presses twice by habit
+        expect(panel.get_by_role("button", name="Really? list.txt")).to_be_enabled()
         assert (daemon.workspace / "out" / "list.txt").exists()
         here.page.keyboard.press("Enter")
         unseen(panel.get_by_text("list.txt", exact=True))

@@ -58,7 +58,7 @@ def test_a_folder_that_an_entry_names_stays_that_folder_without_a_shared_one(tmp
     named = user(workspace=tmp_path / "mine")
     here = config(tmp_path, workspaces="per-person")
     assert place_of(here, named) == place_of(here, named, GROUP) == WorkspacePlace(tmp_path / "mine")
-    assert in_words(here, place_of(here, named)) == "a folder named in users.json"
+    assert in_words(here, place_of(here, named)) == "a folder that an admin chose"
 
 
 def test_in_a_group_everybody_works_in_the_configured_workspace(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from goclaw.common.core.messages import AssistantMessage, SourceKind, ToolCall, ToolResult, UserMessage
 from goclaw.conversation.agent.context.window import Window
 from goclaw.tools.approval.guard import Part, WindowContent, domain_of, host_of
+from goclaw.tools.approval.sentences import in_heading
 
 WEB_FETCH = "web_fetch"
 _PAGE = re.compile(r"URL: (\S+)")
@@ -24,6 +25,8 @@ _SOURCES = frozenset(
 )
 """Results in which others, or a person, chose the addresses: a file that the agent wrote after foreign words is a
 document."""
+MAX_COMMAND = 40
+"""Characters of a command that is named as a source."""
 SUMMARY = "earlier in this conversation"
 
 FOREIGN = frozenset(SourceKind) - {
@@ -124,5 +127,8 @@ def _source(tool: str, given: Mapping[str, Any]) -> str:
     """Return the name of a result's source for people."""
     if address := given.get("url"):
         return host_of(str(address)) or tool
-    found = next((given[key] for key in ("path", "file_path", "key", "name", "query", "command") if given.get(key)), "")
+    if command := str(given.get("command", "")):
+        shown = in_heading(command) if len(command) <= MAX_COMMAND else ""
+        return f"the output of {shown}" if shown else "the output of a command"
+    found = next((given[key] for key in ("path", "file_path", "key", "name", "query") if given.get(key)), "")
     return str(found) or tool

@@ -114,7 +114,8 @@ async def _explain_forgetting(context: CommandContext) -> str:
     if not extent.rows and not extent.schedules:
         return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
-    made = f", {extent.schedules} schedule(s) created here" if extent.schedules else ""
+    schedules = f"{extent.schedules} schedule{'s' if extent.schedules != 1 else ''}"
+    made = f", {schedules} created here" if extent.schedules else ""
     kept = " ".join(filter(None, (KEPT, forgetter.describe_copies)))
     code = await forgetter.codes.issue(context.actor.key, context.session)
     return (

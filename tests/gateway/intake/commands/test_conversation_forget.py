@@ -43,7 +43,7 @@ async def test_schedules_that_were_made_there_go_with_their_runs_and_no_others(t
         await hourly(core, world, name="there", session="memory:there")
         await hourly(core, world, name="kept", configured=True)
         await pass_time(core, world, HOUR)
-        assert ", 1 schedule(s) created here," in await core.command("/forget")
+        assert ", 1 schedule created here," in await core.command("/forget")
         assert (await core.command(f"/forget {await code_of(core)}")).startswith("Deleted ")
         assert sorted(stored.job.name for stored in await core.schedules.of(HERE)) == ["kept", "there"]
         count = {name: len(await core.schedules.runs(HERE, name)) for name in ("kept", "there")}
