@@ -25,7 +25,7 @@ from goclaw.extensions.registries.syncing import sync
 from goclaw.llm.scripted import Answer
 from goclaw.tools.toolkit.parts import parts_of
 from goclaw.tools.toolkit.registry_parts import PublishPorts
-from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
+from goclaw.tools.toolkit.sources import open_sources
 from tests import house
 from tests.conversation.sessions.agents import asks_for, results, says
 from tests.docs.pages import Page
@@ -132,7 +132,7 @@ async def test_the_analyst_works_with_tools_of_both_registries_and_publishes_its
         assert {each.entry.name for each in shelf.entries("public")} == {"io.example/web-search"}
         async with open_sources(config, RealClock(), parts) as sources:
             await sources.ready()
-            await sources.settled(SETTLED_SECONDS)
+            await sources.settled(SECONDS)
             assert sources.faults == {}
             tools = list(sources.tools())
             shown, answers = await conversation(tmp_path, config, tools)
