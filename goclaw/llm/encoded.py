@@ -28,6 +28,8 @@ Pictures = Mapping[str, str]
 Encode = Callable[[Message, Pictures], Blocks]
 AT_ONCE = 256
 """Messages that are mapped before others get a turn: after a restart ten thousand may be new."""
+LARGE = 1 << 20
+"""Bytes of a form, of a document say, after which others get a turn, too."""
 NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """Characters not allowed in ids and names of tools at Anthropic and OpenAI; other providers allow them."""
 LONG, MOST_TEXTS, MOST_JOINED = 200, 64, 8 << 20
@@ -103,7 +105,7 @@ class EncodedMessages(AcceptedMedia):
             found[index] = self._encode(*await self._with_media(as_offered(messages[index], tools)))
             if before == self.changes:  # else another request was refused meanwhile for what may be in this form
                 self.store(messages[index], found[index])
-            if number % AT_ONCE == 0:
+            if number % AT_ONCE == 0 or max(map(len, found[index]), default=0) > LARGE:
                 await asyncio.sleep(0)
         return found
 
@@ -136,7 +138,7 @@ class EncodedMessages(AcceptedMedia):
         self._kept[kept.key] = kept
 
     def forget_forms(self) -> None:
-        """Encode messages with pictures or documents anew from now on."""
+        """Encode messages with pictures or documents again from now on."""
         super().forget_forms()
         self._separate()
         for kept in list(self._kept.values()):

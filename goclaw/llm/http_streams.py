@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from io import BytesIO
 from typing import TypeVar
 
 import aiohttp
@@ -23,6 +24,8 @@ ERROR_LIMIT = 64 * 1024
 """Bytes of an error body that are read."""
 BETWEEN_BYTES = 60.0
 """Seconds of silence, once an answer has begun, after which its server counts as dead."""
+IN_ONE_PIECE = 1 << 20
+"""Bytes of a body up to which it is written to the connection at once; a longer one would hold up the event loop."""
 SETTLE_SECONDS = 1.0
 """Seconds that the end of a body may lag behind the last event of its stream."""
 
@@ -39,10 +42,11 @@ async def post(
         ModelError: the server cannot be reached, or its answer is no success.
     """
     sent = {"content-type": "application/json", **headers}
+    data = BytesIO(body) if len(body) > IN_ONE_PIECE else body
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=ports.first_byte)
     with connecting(spec):
         # A redirect would send the key and the conversation to another server.
-        response = await ports.http.post(url, data=body, headers=sent, allow_redirects=False, timeout=timeout)
+        response = await ports.http.post(url, data=data, headers=sent, allow_redirects=False, timeout=timeout)
     try:
         if response.status >= 300:
             with connecting(spec):

@@ -57,19 +57,21 @@ class AcceptedMedia:
             return False
         return self._reads if image.pages else not self.blind and self._sees()
 
-    def leave_out(self, request: Request, *, documents: bool) -> bool:
-        """Never show the documents, or else the pictures, of a request again; return whether that changes anything."""
-        shown = {
+    def blobs_in(self, request: Request, *, documents: bool) -> set[str]:
+        """Return the keys of the documents, or else of the pictures, of a request that the model is shown."""
+        return {
             image.blob
             for message in request.messages
             if not isinstance(message, AssistantMessage)
             for image in message.images
             if bool(image.pages) is documents and self.takes(image)
         }
-        if shown:
-            self._refused |= shown
+
+    def leave_out(self, media: set[str]) -> None:
+        """Never show these pictures and documents again."""
+        if media:
+            self._refused |= media
             self.forget_forms()
-        return bool(shown)
 
     def drop_pictures(self) -> None:
         """Show the model no picture from now on, in no conversation."""
@@ -125,40 +127,71 @@ async def again_without_media(
     """Yield the events of a request; one that is refused for its pictures or documents is made again without them.
 
     The refusal is remembered while the process lives: for the model where it takes no pictures, else for those of this
-    request, so that a conversation with a photo in it goes on.
+    request, so that a conversation with a photo in it goes on. Of documents it is remembered once the request without
+    them is answered, for only then they were the reason, and never where a request was too long.
 
     Raises:
         ModelError: as `ask`.
     """
-    begun = False
+    begun, refused = False, set[str]()
     while True:
         before = media.changes
         try:
             async with aclosing(ask(request)) as events:
                 async for event in events:
-                    begun = True
+                    if not begun:
+                        begun = True
+                        media.leave_out(refused)
                     yield event
             return
         except ModelError as error:
+            if begun:
+                raise
+            if documents := _refused_documents(error, request, media):
+                request = _without(request, documents)
+                refused |= documents if error.kind in MEDIA_REFUSALS else set()
+                continue
             # Another request may have been refused meanwhile for the same.
             is_known = error.kind in MEDIA_REFUSALS and media.changes > before
-            if begun or not (_leave_out_refused(error, request, media) or is_known):
+            if not (_leave_out_pictures(error, request, media) or is_known):
                 raise
 
 
-def _leave_out_refused(error: ModelError, request: Request, media: AcceptedMedia) -> bool:
-    """Leave out the likely reason for a refusal; return whether another request is worth a try."""
+def _refused_documents(error: ModelError, request: Request, media: AcceptedMedia) -> set[str]:
+    """Return the documents of a request if they are the likely reason for a refusal."""
     words = str(error)
-    if error.kind is ModelErrorKind.OVERFLOW:
-        return media.leave_out(request, documents=True)  # their size is the least known
-    if error.kind not in MEDIA_REFUSALS:
+    is_likely = error.kind is ModelErrorKind.OVERFLOW or (  # their size is the least known
+        error.kind in MEDIA_REFUSALS
+        and (
+            ABOUT_DOCUMENTS.search(words)
+            # Servers make pictures of their pages.
+            or (_is_about_pictures(words) and not media.blobs_in(request, documents=False))
+        )
+    )
+    return media.blobs_in(request, documents=True) if is_likely else set()
+
+
+def _without(request: Request, documents: Collection[str]) -> Request:
+    """Return the request with these documents as text."""
+    messages = [
+        replace(message, images=tuple(image for image in message.images if image.blob not in documents))
+        if not isinstance(message, AssistantMessage) and any(image.blob in documents for image in message.images)
+        else message
+        for message in request.messages
+    ]
+    return replace(request, messages=messages)
+
+
+def _leave_out_pictures(error: ModelError, request: Request, media: AcceptedMedia) -> bool:
+    """Leave out the pictures if they are the likely reason for a refusal; return whether that changes anything."""
+    words, pictures = str(error), media.blobs_in(request, documents=False)
+    if error.kind not in MEDIA_REFUSALS or not pictures or not _is_about_pictures(words):
         return False
-    if ABOUT_DOCUMENTS.search(words) and media.leave_out(request, documents=True):
-        return True
-    if not (ABOUT_PICTURES.search(words) or NO_PICTURES.search(words)):
-        return False
-    if not media.leave_out(request, documents=False):
-        return media.leave_out(request, documents=True)  # of whose pages servers make pictures
+    media.leave_out(pictures)
     if NO_PICTURES.search(words) and not ONE_PICTURE.search(words):
         media.drop_pictures()
     return True
+
+
+def _is_about_pictures(words: str) -> bool:
+    return bool(ABOUT_PICTURES.search(words) or NO_PICTURES.search(words))

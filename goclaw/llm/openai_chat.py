@@ -2,7 +2,7 @@
 
 Data that a server must get back with its answer (thinking, the extra fields of a tool call) travel as `Native` with the
 server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`). `openai_answer` reads the stream.
-A request whose output limit, `stream_options`, thinking or tools a server refuses is repeated without that field.
+A server may refuse the output limit, `stream_options`, thinking or tools; the request is repeated without that field.
 """
 
 import asyncio

@@ -210,3 +210,14 @@ def test_what_a_person_says_in_a_row_is_one_message_where_turns_must_alternate()
     assert alternating(rows) == [UserMessage("a\n\nb", (picture,)), AssistantMessage("Yes."), UserMessage("c")]
     alternate = rows[1:]
     assert alternating(alternate) is alternate, "nothing is made anew where nothing is to do"
+
+
+async def test_others_get_a_turn_after_a_large_form() -> None:
+    turns: list[int] = []
+
+    def encode(message: Message, pictures: Pictures) -> Blocks:
+        asyncio.get_running_loop().call_soon(turns.append, 1)
+        return (bytes(2 << 20),)
+
+    await EncodedMessages(encode, load).blocks([UserMessage("hi")])
+    assert turns == [1]

@@ -47,8 +47,8 @@ async def test_a_result_stays_one_of_tool_call_where_its_picture_is_left_out() -
     request = Request("", [seen], [READ, BY_CALL])
     messages = EncodedMessages(encode, load)
     assert len((await messages.blocks(request.messages, request.tools))[0]) == 2, "the result and its picture"
-    assert messages.leave_out(request, documents=False)
-    assert not messages.leave_out(request, documents=False), "there is none in it any more"
+    messages.leave_out(messages.blobs_in(request, documents=False))
+    assert not messages.blobs_in(request, documents=False), "there is none in it any more"
     ((said,),) = await messages.blocks(request.messages, request.tools)
     assert f'"tool_name":"{TOOL_CALL}"'.encode() in said
 

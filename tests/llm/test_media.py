@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,12 +30,16 @@ IN_A_FILE = Provenance(SourceKind.FILE)
 REFUSALS = {
     "Anthropic, too many pages": (ANTHROPIC, 400, "A maximum of 100 PDF pages may be provided."),
     "Anthropic, damaged": (ANTHROPIC, 400, "messages.0.content.0.pdf.source.base64.data: The PDF was not valid."),
-    "Anthropic, too large": (ANTHROPIC, 413, "Request exceeds the maximum size"),
     "Anthropic, large pages": (ANTHROPIC, 400, "messages.0: image dimensions exceed max allowed size: 8000 pixels"),
-    "Anthropic, too long": (ANTHROPIC, 400, "prompt is too long: 210000 tokens > 200000 maximum"),
     "OpenAI": (OPENAI, 400, "Invalid value: 'file'. Supported values are: 'text' and 'image_url'."),
     "llama.cpp": (OPENAI, 500, "unsupported content[].type"),
     "OpenRouter": (OPENAI, 404, "No endpoints found that support file input"),
+}
+OTHER_FAULTS = {
+    "too long": (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    "ids": (400, "messages.7.content: tool_use ids must be unique"),
+    "server": (500, "The model failed while generating content"),
+    "filter": (400, "Output blocked by content filtering policy"),
 }
 
 
@@ -111,6 +116,44 @@ async def test_a_document_that_a_server_refuses_goes_as_text_from_then_on(
     assert [model.takes(message.images[0]) for message in (sent(), sent(1))] == [False, True]
 
 
+@pytest.mark.promise("P-media")
+@pytest.mark.parametrize("fault", OTHER_FAULTS)
+async def test_a_document_goes_as_a_file_again_where_its_request_fails_without_it_too(
+    fake: FakeProvider, ports: ModelPorts, fault: str
+) -> None:
+    status, words = OTHER_FAULTS[fault]
+    model = ANTHROPIC.open(fake.url, ports, documents=True)
+    refused = refusal(status, ANTHROPIC.error_body(words))
+    fake.will(refused, refused, ANTHROPIC.answer())
+    assert words in str((await ask(model, saying(sent()))).failed)
+    await ask(model, saying(sent()))
+    assert [BYTES in body for body in bodies(fake)] == [True, False, True]
+
+
+@pytest.mark.parametrize(("status", "words"), [OTHER_FAULTS["too long"], (413, "Request exceeds the maximum size")])
+async def test_a_request_that_is_too_long_lacks_its_documents_alone(
+    fake: FakeProvider, ports: ModelPorts, status: int, words: str
+) -> None:
+    model = ANTHROPIC.open(fake.url, ports, documents=True)
+    fake.will(refusal(status, ANTHROPIC.error_body(words)), *[ANTHROPIC.answer()] * 2)
+    for _ in range(2):
+        assert (await ask(model, saying(sent()))).text == "Hello"
+    assert [BYTES in body for body in bodies(fake)] == [True, False, True]
+    assert WORDS.encode() in bodies(fake)[1], "its text is in the place of the file"
+
+
+async def test_a_large_request_is_sent_in_pieces(fake: FakeProvider, ports: ModelPorts) -> None:
+    """The client library warns of one that is not, and a warning is an error here."""
+
+    async def load(key: str) -> bytes:
+        return bytes(2 << 20)
+
+    fake.will(ANTHROPIC.answer())
+    model = ANTHROPIC.open(fake.url, replace(ports, load_image=load), documents=True)
+    assert (await ask(model, saying(sent()))).text == "Hello"
+    assert len(bodies(fake)[0]) > 2 << 20
+
+
 async def test_a_refusal_through_pydantic_ai_is_one_too(fake: FakeProvider, ports: ModelPorts) -> None:
     fake.will(refusal(400, OPENAI.error_body("Invalid file data")), OPENAI.answer())
     assert (await ask(through_pydantic_ai(fake, ports, documents=True), saying(sent()))).text == "Hello"
@@ -157,7 +200,7 @@ async def test_two_requests_that_are_refused_for_one_document_are_both_made_agai
     async def ask_once(given: Request) -> AsyncGenerator[ModelEvent, None]:
         tries.append(given)
         if len(tries) == 1:
-            assert media.leave_out(request, documents=True), "the other request was refused meanwhile"
+            media.leave_out(media.blobs_in(request, documents=True))  # the other request was refused meanwhile
             raise ModelError(ModelErrorKind.REJECTED, "The PDF was not valid")
         yield TextDelta("Hello")
 

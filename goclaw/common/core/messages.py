@@ -29,6 +29,8 @@ class Image:
     """`image/jpeg`, `image/png`, `image/gif` or `image/webp`; of a document `application/pdf`."""
     pages: int = 0
     """The number of pages of a document; 0: it is a picture."""
+    size: int = 0
+    """The number of bytes of a document."""
 
 
 SAID, SENT, NAMED = "said", "sent", "named"

@@ -20,10 +20,10 @@ from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, Us
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
 from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER, plain
-from goclaw.conversation.agent.context.window import WINDOW_SHARE, gets_file
+from goclaw.conversation.agent.context.window import WINDOW_SHARE, files_for
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
-from goclaw.llm.base import MAX_DOCUMENT, MAX_PAGES, PDF, ChatModel
+from goclaw.llm.base import PDF, ChatModel
 from goclaw.llm.token_counts import estimate_text
 from goclaw.llm.transcription import Recording, Transcriber
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -96,16 +96,21 @@ class ShownFiles:
     """None: it is not known."""
 
     def takes(self, data: bytes, pages: int) -> bool:
-        """Whether a document is given to the model as a file."""
-        is_pdf = kind_of(data[:SAMPLE], "") is Kind.PDF
-        if self.model is None or not (is_pdf and 0 < pages <= MAX_PAGES and len(data) <= MAX_DOCUMENT):
+        """Whether a document is given to the model as a file, next to those so far."""
+        if self.model is None or not pages or kind_of(data[:SAMPLE], "") is not Kind.PDF:
             return False
-        return gets_file(self.model, Image("", PDF, pages))
+        document = Image("", PDF, pages, len(data))
+        return document in files_for(self.model, [*(image for image in self.images if image.pages), document])
 
     def fit(self, text: str) -> str:
         """Return the beginning of a text that takes no more than its share of the model's window."""
         tokens, share = estimate_text(text), self.model.context_window // WINDOW_SHARE if self.model else 0
         return text[: len(text) * share // tokens] if 0 < share < tokens else text
+
+
+def mark_cut(part: str, text: str) -> str:
+    """Return the beginning of a text, with a line that says how much follows, if any."""
+    return f"{part}\n[cut: {len(text) - len(part):,} more characters]" if len(part) < len(text) else part
 
 
 @record
@@ -239,11 +244,12 @@ class Attachments:
         blob, pages, media = "", document.total or 0, document.pictures
         if shown.takes(data, pages):
             blob, media = await self.environment.blobs.put(data, PDF), ()  # the file has the scanned pages, too
-            shown.images.append(Image(blob, PDF, pages))
+            shown.images.append(Image(blob, PDF, pages, len(data)))
         for mime, picture in media:
             shown.images.append(Image(await self.environment.blobs.put(picture, mime), mime))
         counted = f"; {document.size}" if document.size else ""
-        told = shown.fit("\n".join(filter(None, (f"[{document.head}]", document.content))))
+        text = "\n".join(filter(None, (f"[{document.head}]", document.content)))
+        told = mark_cut(shown.fit(text), text)
         return [(f"[{head}: {place}{counted}]", ""), (told, f"the file {name}", IN_A_FILE, blob)]
 
     async def _recording(
@@ -267,9 +273,7 @@ class Attachments:
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
         origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
-        part = shown.fit(words[: shown.characters])
-        if len(part) < len(words):
-            words = f"{part}\n[cut: {len(words) - len(part):,} more characters]"
+        words = mark_cut(shown.fit(words[: shown.characters]), words)
         return [(f"[{head}, transcribed:]", ""), (words, origin, provenance)]
 
     async def _seconds_of(self, data: bytes) -> int:

@@ -357,7 +357,7 @@ def _provenance_of_result(column: str | None) -> Provenance | None:
 
 
 def _of_image(image: Image) -> list[object]:
-    return [image.blob, image.mime, image.pages] if image.pages else [image.blob, image.mime]
+    return [image.blob, image.mime, image.pages, image.size] if image.pages else [image.blob, image.mime]
 
 
 def _images(row: Row) -> tuple[Image, ...]:

@@ -9,7 +9,7 @@ import pytest
 from goclaw.common.core.messages import Image, Message, SourceKind, UserMessage, outside_sources
 from goclaw.conversation.turns import attachments
 from goclaw.errors import ToolError
-from goclaw.llm.base import MAX_DOCUMENT, MAX_PAGES, PDF, Request
+from goclaw.llm.base import MAX_BYTES, MAX_PAGES, PDF, Request
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.llm.token_counts import PER_PAGE, estimate_text
 from goclaw.tools.hooks.base import HookAnswer
@@ -81,7 +81,8 @@ async def test_a_model_that_takes_documents_gets_the_pdf_and_the_guard_its_label
     async with world.running() as core:
         await send(core)
         [shown] = files_in(world.script.requests[-1])
-        assert shown.pages == 2 and (tmp_path / "blobs" / "media" / shown.blob).read_bytes() == BILL
+        assert (shown.pages, shown.size) == (2, len(BILL))
+        assert (tmp_path / "blobs" / "media" / shown.blob).read_bytes() == BILL
         stored = await core.messages()
     async with world.running() as core:
         await core.say("sure?")
@@ -101,7 +102,7 @@ async def test_a_model_that_takes_documents_gets_the_pdf_and_the_guard_its_label
         ({}, {"pages": 200_000 // 4 // PER_PAGE + 1}, BILL),
         ({}, {"pages": 0}, BILL),
         ({}, {"fails": "it opens with a password"}, BILL),
-        ({}, {}, BILL + bytes(MAX_DOCUMENT)),
+        ({}, {}, BILL + bytes(MAX_BYTES)),
         ({}, {}, b"PK\x03\x04 a file of another kind"),
     ],
     ids=["unsaid", "too many pages", "more than its share", "no pages", "locked", "too large", "no PDF"],
@@ -128,6 +129,19 @@ async def test_scanned_pages_come_in_the_file_or_as_pictures_not_twice(reads: Re
         world.script.reads_documents = False
         await send(core, pdf(["Another"]), 2)
         assert len(pictures_in(await core.messages())) == 1
+
+
+async def test_scans_that_do_not_fit_as_a_file_with_those_before_them_come_as_pictures(
+    reads: Reads, tmp_path: Path
+) -> None:
+    reads(pages=15, text="", pictures=SCAN)
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        files = [document(f"{name}.pdf", pdf([name]), PDF) for name in "ab"]
+        await core.say("look", files=files)
+        await core.settled()
+        assert len(pictures_in(await core.messages())) == 1
+    assert len(files_in(world.script.requests[-1])) == 1, "15 pages are 36,000 tokens of 200,000"
 
 
 async def test_the_same_file_twice_in_a_message_is_given_once(reads: Reads, tmp_path: Path) -> None:
@@ -197,6 +211,7 @@ async def test_a_small_window_is_shown_less_of_a_document(reads: Reads, tmp_path
         await send(core, BILL, 3)
         shown = text_of(world.script.requests[-1].messages[-1])
     assert 1_800 < shown.count("漢") * estimate_text("漢" * 100) / 100 <= 2_048, "a quarter, whatever the script"
+    assert f"[cut: {6_000 - shown.count('漢'):,} more characters]" in shown
 
 
 @pytest.mark.promise("P-media")

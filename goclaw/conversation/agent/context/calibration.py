@@ -35,7 +35,8 @@ class Calibration:
     def calibrate(self, done: Finished, window: Window, overhead: int) -> None:
         """Give the provider's count to the window, with the answer as its last entry, and learn from it."""
         before = window.estimate(overhead) - estimate_message(done.message)
-        self.learn(done.spec, before, done.usage.input)
+        if not window.documents:  # tokens of pages differ by more than those of texts, and would distort the factor
+            self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)
         is_part = before >= LEAST_TOKENS and done.usage.input < MIN_FACTOR * before
         usage = replace(done.usage, input=0) if is_part else done.usage  # what a server had cached is left out by some

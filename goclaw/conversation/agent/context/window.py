@@ -28,7 +28,7 @@ from goclaw.conversation.agent.context.model_messages import (
     repair,
 )
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
-from goclaw.llm.base import Beginning, ChatModel, Continued, DocumentModel, Usage
+from goclaw.llm.base import MAX_BYTES, MAX_PAGES, Beginning, ChatModel, Continued, DocumentModel, Usage
 from goclaw.llm.token_counts import estimate_document, estimate_message, estimate_text
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ LATEST_RESULTS = 6
 HEAD = 400
 """Characters left of a pruned result: enough to recognise it."""
 WINDOW_SHARE = 4
-"""One result, and one document, takes at most a quarter of the model's window."""
+"""One result, and all documents that are files, take at most a quarter of the model's window."""
 
 LOOK_BACK = 64
 """Maximum entries stored while a window was being loaded: the calls of one answer, generously."""
@@ -127,10 +127,24 @@ def cut_to_window(entry: ContextEntry, context_window: int) -> ContextEntry:
     return shorter
 
 
-def gets_file(model: ChatModel, document: Image) -> bool:
-    """Whether a model is given a document as a file: it takes it so, and the file has no more than its share."""
-    fits = estimate_document(document) <= model.context_window // WINDOW_SHARE
-    return fits and isinstance(model, DocumentModel) and model.takes(document)
+def files_for(model: ChatModel, documents: Iterable[Image]) -> list[Image]:
+    """Return the documents that a model is given as files: those that it takes so, if all fit together.
+
+    Args:
+        model: the model that answers.
+        documents: all of a request, the most important first.
+    """
+    files: list[Image] = []
+    for document in documents:
+        all_files = [*files, document]
+        fits = (
+            sum(map(estimate_document, all_files)) <= model.context_window // WINDOW_SHARE
+            and sum(each.pages for each in all_files) <= MAX_PAGES
+            and sum(each.size for each in all_files) <= MAX_BYTES
+        )
+        if fits and isinstance(model, DocumentModel) and model.takes(document):
+            files = all_files
+    return files
 
 
 def _without_middle(message: ToolResult, room: int) -> ToolResult:
@@ -392,11 +406,13 @@ class Window:
         known.tokens()  # it knows these entries from now on, and with that a change among them
 
     def show_documents(self, model: ChatModel) -> None:
-        """Show each document as a file where the model takes it so and it fits, else as text."""
-        for index, entry in enumerate(self.entries):
+        """Show each document as a file where the model takes it so and all fit together, else as text; newest first."""
+        shown: list[Image] = []
+        for index in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[index]
             if entry.documents:
-                shown = [document for document in entry.documents if gets_file(model, document)]
-                if (new := entry.with_documents(shown)) is not entry:
+                before, shown = len(shown), files_for(model, [*shown, *entry.documents])
+                if (new := entry.with_documents(shown[before:])) is not entry:
                     self.entries[index] = new
                     self._memo.measured, self._counted = _Measured(self.entries), _Counted()
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from goclaw.common.core.messages import AssistantMessage, Native, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Native, UserMessage
 from goclaw.conversation.agent.context.calibration import LEAST_TOKENS, Calibration
 from goclaw.conversation.agent.context.window import ContextEntry, Window
-from goclaw.llm.base import Finished, Stop, Usage
+from goclaw.llm.base import PDF, Finished, Stop, Usage
 
 
 def test_an_unknown_model_is_taken_at_its_estimate() -> None:
@@ -63,3 +63,11 @@ def test_a_count_reaches_the_window_and_what_comes_after_it_is_corrected(native:
     assert window.tokens(overhead=300) == kept
     window.append(ContextEntry(3, more))
     assert window.tokens(overhead=300) == pytest.approx(kept + 2 * window.entries[-1].tokens, abs=1)
+
+
+def test_the_pages_of_a_document_teach_nothing_about_texts() -> None:
+    said = UserMessage("What do I owe?", (Image("a" * 64, PDF, 20),))
+    window, calibration, answer = Window(entries=[ContextEntry(1, said)]), Calibration(), AssistantMessage("77 euros")
+    window.append(ContextEntry(2, answer))
+    calibration.calibrate(Finished(answer, Usage(input=20_000, output=5), Stop.END, "m"), window, overhead=300)
+    assert calibration.of("m") == 1.0 and window.tokens(overhead=300) == 20_005

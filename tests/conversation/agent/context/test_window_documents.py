@@ -1,9 +1,11 @@
 """Documents in the window: as files or as text, by the model that answers, with the tokens of what is sent."""
 
+import pytest
+
 from goclaw.common.core.messages import AssistantMessage, Foreign, Image, Provenance, SourceKind, UserMessage
-from goclaw.conversation.agent.context.window import Window
+from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.durable.store.transcripts import StoredMessage
-from goclaw.llm.base import PDF, Usage
+from goclaw.llm.base import MAX_BYTES, MAX_PAGES, PDF, Usage
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.llm.token_counts import PER_IMAGE, PER_PAGE, estimate_message, estimate_text
 
@@ -54,3 +56,22 @@ def test_a_document_that_takes_more_than_its_share_of_the_window_is_text() -> No
     for size, shown in ((4 * 3 * PER_PAGE, [BILL]), (4 * 3 * PER_PAGE - 4, [])):
         window.show_documents(ScriptedModel(reads_documents=True, context_window=size))
         assert window.documents == shown
+
+
+@pytest.mark.parametrize(
+    ("pages", "size", "window"),
+    [(3, 0, 4 * 8 * PER_PAGE), (MAX_PAGES * 2 // 5, 0, 2_000_000), (1, MAX_BYTES * 2 // 5, 200_000)],
+    ids=["tokens", "pages", "bytes"],
+)
+def test_documents_are_files_as_long_as_all_of_a_request_fit_together_newest_first(
+    pages: int, size: int, window: int
+) -> None:
+    sent = [Image(key * 64, PDF, pages, size) for key in "abcd"]
+    said = (UserMessage("look", (sent[0],)), UserMessage("again", (sent[1],)), UserMessage("both", tuple(sent[2:])))
+    held = Window.of(None, [StoredMessage(row, "t", each, 0.0) for row, each in enumerate(said, 1)])
+    held.show_documents(ScriptedModel(reads_documents=True, context_window=window))
+    assert held.documents == sent[2:]
+    held.drop_before(3)
+    held.append(ContextEntry(4, UserMessage("a last one", (sent[0],)), documents=(sent[0],)))
+    held.show_documents(ScriptedModel(reads_documents=True, context_window=window))
+    assert held.documents == [sent[2], sent[0]]
