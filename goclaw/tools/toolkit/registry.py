@@ -94,6 +94,12 @@ class Registry:
             self._views[agent] = Registry(self._sources, self.access, agent)
         return self._views[agent]
 
+    def with_agents(self, actor: Actor) -> "list[Registry]":
+        """Return these tools, and those of each agent with tools of its own that the actor may use."""
+        self._refresh()
+        may = partial(self.access.authorize, actor, "agent.use")
+        return [self, *(self.of(agent) for agent in sorted(self._agents) if may(agent).allowed)]
+
     async def ready(self) -> None:
         """Wait for the tools that are loaded late; asked for earlier, they would hold up the event loop."""
         for source in self._late:
