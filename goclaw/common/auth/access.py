@@ -161,7 +161,7 @@ class Access:
         return any(self._picks(role.always_ask, spec, unknown=True) for _, role in self._roles_behind(actor))
 
     def guard(self, actor: Actor) -> Guard:
-        """Return what the guard does for the actor: the strictest of what the roles of these people say."""
+        """Return the setting of the guard for the actor: the strictest one of these people's roles."""
         said = [role.guard for _, role in self._roles_behind(actor) if role.guard]
         return next((each for each in ("deny", "ask", "off") if each in said), "ask")
 
