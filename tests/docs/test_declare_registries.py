@@ -138,7 +138,7 @@ async def test_the_analyst_works_with_tools_of_both_registries_and_publishes_its
             shown, answers = await conversation(tmp_path, config, tools)
         published = await told(config, corp, [each.spec for each in tools], http)
     assert shown == ["analyze", "mcp__data-tools__query", "mcp__web-search__find"]
-    analysis, answer = sorted(answers, key=lambda text: "rows" in text)
+    analysis, answer = sorted(answers, key=lambda text: "has" in text)
     assert "sales grows" in analysis and "sales has 3 rows" in answer
     kind = Kinds(config).of("analyst")
     assert kind is not None and (kind.rules.calls.total.most, kind.settings.policy.time_budget) == (10, 300)

@@ -211,4 +211,20 @@ BUGS: list[Bug] = [
         "",
         "tests/tools/toolkit/test_dispatcher.py::test_a_plan_changes_nothing_and_config_can_only_tighten",
     ),
+    bug(
+        "what a name allows is another agent's as soon as that one has a tool called so",
+        "class name: an older name moves a right",
+        "goclaw/tools/toolkit/registry.py",
+        "ids[name] = name if name in ids or is_built_in(name) else each",
+        "ids[name] = each",
+        "tests/tools/toolkit/test_registry_own.py",
+    ),
+    bug(
+        "who may use another tool of its name answers about an agent's own",
+        "class name: an older name widens a right",
+        "goclaw/conversation/questions/turn_questions.py",
+        "about=wanted.tool,",
+        "about=wanted.call.name,",
+        "tests/tools/declare/test_agents_own_tools.py",
+    ),
 ]

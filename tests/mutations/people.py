@@ -90,8 +90,8 @@ BUGS: list[Bug] = [
         "the texts about rights name tools that authorize refuses",
         'issue 25: the list says "all tools" for a role with eight',
         "goclaw/tools/toolkit/effective_rights.py",
-        "sorted(registry.visible_to(actor), key",
-        "sorted(registry.specs(), key",
+        "for spec in each.visible_to(actor)]",
+        "for spec in each.specs()]",
         "tests/tools/toolkit/test_effective_rights.py::test_every_text_says_what_authorize_answers",
     ),
     bug(

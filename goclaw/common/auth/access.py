@@ -111,9 +111,10 @@ class Access:
         self._users = users
         self.config = config
         self._spec: Callable[[str], ToolSpec | None] = lambda _: None  # before there is a registry
+        self._find_id: Callable[[str], str] = lambda _: ""
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names of tools."""
-        self.toolsets = Toolsets(config.toolsets, self._find_id)
+        self.toolsets = Toolsets(config.toolsets, lambda name: self._find_id(name))
         roles, limits = config.roles.values(), config.limits
         self._has_asking_roles = any(role.always_ask for role in roles)
         self._has_daily_budgets = bool(limits.daily_tokens or limits.daily_cost) or any(
@@ -128,9 +129,9 @@ class Access:
         """
         return self._users.in_force, self.config
 
-    def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
-        """Set the function that finds a tool by id or name: the registry is made later, as its tools come and go."""
-        self._spec = spec
+    def learn(self, spec: Callable[[str], ToolSpec | None], find_id: Callable[[str], str]) -> None:
+        """Set the functions that find a tool by id, and its id by name: the registry is made later."""
+        self._spec, self._find_id = spec, find_id
 
     def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
         """Decide whether `actor`, and everyone it acts for, may do `action` to `object`; see `Action`.
@@ -160,7 +161,7 @@ class Access:
         return any(self._picks(role.always_ask, spec, unknown=True) for _, role in self._roles_behind(actor))
 
     def guard(self, actor: Actor) -> Guard:
-        """Return what the guard does for the actor: the strictest of what the roles of these people say."""
+        """Return the setting of the guard for the actor: the strictest one of these people's roles."""
         said = [role.guard for _, role in self._roles_behind(actor) if role.guard]
         return next((each for each in ("deny", "ask", "off") if each in said), "ask")
 
@@ -186,16 +187,13 @@ class Access:
         return writing
 
     def spec(self, tool: str) -> ToolSpec | None:
-        """Return the spec of a tool; None for an unknown one."""
+        """Return the spec of the tool with this id; None for an unknown one."""
         return self._spec(tool)
 
     def names(self, tool: str) -> tuple[str, ...]:
         """Return the id of a tool and, where it stands for this one alone, its name without agent and set."""
         short = short_name(tool)
         return (tool,) if short == tool or self._find_id(short) != tool else (tool, short)
-
-    def _find_id(self, name: str) -> str:
-        return spec.id if (spec := self._spec(name)) else ""
 
     def tags(self, tool: str) -> frozenset[str]:
         """Return the tags of a tool; empty for an unknown one."""

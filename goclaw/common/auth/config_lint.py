@@ -4,7 +4,6 @@ They are no errors: a tool may come with a plugin that is not installed, or from
 misspelt allows nothing.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from goclaw.common.auth.presets import GUESTS
 from goclaw.common.auth.users import User
 from goclaw.common.config.agents import GENERAL
+from goclaw.common.config.exports import is_built_in
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.mcp import pin_tag
 from goclaw.common.config.policies import ADMIN, USER
@@ -113,11 +113,16 @@ class _Known:
         if name in known or (kind == "tool" and ALIASES.get(name) in known):
             return
         own = [each for each in known if kind == "tool" and short_name(each) == name]
-        # What an agent's own keys name is its own.
-        if len(own) > 1 and {each.partition(".")[0] for each in own}.isdisjoint(re.split("[./]", place)):
-            yield f"{place}: `{name}` is a tool of several agents; name one: {', '.join(sorted(own))}"
-        elif not own:
+        if not own:
             yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"
+        elif (len(own) > 1 or is_built_in(name)) and not any(_is_of(place, each.partition(".")[0]) for each in own):
+            why = "a built-in tool that is off" if is_built_in(name) else "a tool of several agents"
+            yield f"{place}: `{name}` is {why}; name one: {', '.join(sorted(own))}"
+
+
+def _is_of(place: str, agent: str) -> bool:
+    """Whether names at a place of the configuration are first of all those of an agent's own tools."""
+    return place.startswith((f"tools.sets.{agent}/", f"agents.{agent}.exports.", f"agents.kinds.{agent}.exports."))
 
 
 def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:

@@ -70,7 +70,7 @@ class TurnQuestions:
             options=(ALLOW, ALWAYS, DENY) if wanted.grounds.pattern else (ALLOW, DENY),
             free_text=False,
             required=True,
-            about=wanted.call.name,
+            about=wanted.tool,
             digest=wanted.digest,
             details=detailed(wanted),
             always=always_label(wanted),

@@ -359,7 +359,9 @@ def describe_rights(app: App, actor: Actor, session: str) -> str:
     if access.authorize(actor, "command.admin", "whoami").allowed:
         said = rights.lines("this workspace")
     else:
-        said = plain_lines(rights, tools.registry.offered_to(actor, planning=False), tools.sources.plugin)
+        theirs = tools.registry.with_agents(actor)
+        specs = [spec for each in theirs for spec in each.offered_to(actor, planning=False)]
+        said = plain_lines(rights, specs, tools.sources.plugin)
     lines = [("Role", access.role(actor)), ("Workspace", workspace), *said]
     hidden = ("Daily budget",) if access.is_group(session) else ()
     return "\n".join(f"{name}: {text}" for name, text in lines if name not in hidden)

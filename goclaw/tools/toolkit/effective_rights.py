@@ -33,13 +33,13 @@ class EffectiveRights:
     """The rights of one person as they are now. Names are sorted."""
 
     tools: tuple[str, ...]
-    """Every tool that the person may use."""
+    """The ids of the tools that the person may use, with the own ones of the agents that they may use."""
     asks: tuple[str, ...]
-    """The tools whose every call needs a person's approval."""
+    """The tools that need a person's approval for every call."""
     may_ask: tuple[str, ...]
-    """The tools whose need of approval depends on the call."""
+    """The tools that need approval for some calls."""
     refused: tuple[str, ...]
-    """The tools whose every call is refused: in plan mode, or by `policy.stricter`."""
+    """The tools with every call refused: in plan mode, or by `policy.stricter`."""
     answers: bool
     """Whether the person may approve their own calls."""
     writes_files: bool
@@ -79,12 +79,12 @@ def plain_lines(
     Args:
         rights: of the person.
         specs: those of the tools that can work, in the order to list them.
-        plugin: returns the name of the plugin that a tool comes from; empty: from none.
+        plugin: returns the name of the plugin that the tool with an id comes from; empty: from none.
     """
 
     def abilities(names: Iterable[str]) -> list[str]:
-        chosen = [spec for spec in specs if spec.name in names and INDEX not in spec.tags]
-        return join_abilities(spec.does or _by_origin(spec, plugin(spec.name)) for spec in chosen)
+        chosen = [spec for spec in specs if spec.id in names and INDEX not in spec.tags]
+        return join_abilities(spec.does or _by_origin(spec, plugin(spec.id)) for spec in chosen)
 
     yield "I can", ", ".join(abilities({*rights.tools} - {*rights.refused})) or "talk with you"
     asks = [f"to {each}" for each in abilities(rights.asks)]
@@ -130,8 +130,9 @@ def effective_rights(registry: Registry, access: Access, actor: Actor, user: Use
         actor: the person.
         user: the person's entry of users.json, if any.
     """
-    specs = sorted(registry.visible_to(actor), key=lambda spec: spec.name)
-    answers = {spec.name: _answer(registry.lookup(spec.name), spec, access, actor) for spec in specs}
+    seen = [(each.lookup(spec.name), spec) for each in registry.with_agents(actor) for spec in each.visible_to(actor)]
+    tools = sorted({spec.id: (tool, spec) for tool, spec in seen}.items())
+    answers = {name: _answer(tool, spec, access, actor) for name, (tool, spec) in tools}
 
     def those(answer: CallAnswer) -> tuple[str, ...]:
         return tuple(name for name, found in answers.items() if found == answer)
@@ -144,7 +145,7 @@ def effective_rights(registry: Registry, access: Access, actor: Actor, user: Use
         may_ask=those("depends"),
         refused=those("refuse"),
         answers=access.authorize(actor, "question.answer", actor.key).allowed,
-        writes_files=any(map(writes_files, specs)),
+        writes_files=any(writes_files(spec) for _, spec in seen),
         commands=tuple(sorted(set(COMMANDS) - set(denied))) if denied else None,
         budget=access.daily_budget(actor.key),
         quiet_hours="" if quiet == NO_HOURS else quiet,

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from goclaw.common.auth.access import Access
+from goclaw.common.config.exports import is_built_in
 from goclaw.common.config.values import Mode
 from goclaw.common.core import catalog
 from goclaw.common.core.events import Actor
@@ -68,19 +69,21 @@ class Registry:
         self._late = [source for source in sources if isinstance(source, LateSource)]
         self._agent = agent
         self._agents: set[str] = set()
-        """Those with tools of their own; this and the two mappings are of `_listed`."""
+        """Those with tools of their own; this and the three mappings are of `_listed`."""
         self._views: dict[str, Registry] = {}
         self.access = access
         self._listed: list[Sequence[Tool]] = []
         self._known: dict[str, Tool] = {}
-        """The tools of all agents, by id and by the names that stand for them."""
+        """The tools of all agents, by id."""
+        self._ids: dict[str, str] = {}
+        """See `_find_ids`."""
         self._by_name: dict[str, Tool] = {}
         """By the names in calls."""
         self._shown: dict[Hashable, tuple[Tool, ...]] = {}
         """By actor and selections: the tools that the actor may use, as judged under `_shown_under`."""
         self._shown_under: list[object] = []
         if not agent:
-            access.learn(self.spec)
+            access.learn(self.spec, self.find_id)
 
     def of(self, agent: str) -> "Registry":
         """Return the tools of an agent: those for everyone, and its own."""
@@ -91,16 +94,30 @@ class Registry:
             self._views[agent] = Registry(self._sources, self.access, agent)
         return self._views[agent]
 
+    def with_agents(self, actor: Actor) -> "list[Registry]":
+        """Return these tools, and those of each agent with tools of its own that the actor may use."""
+        self._refresh()
+        may = partial(self.access.authorize, actor, "agent.use")
+        return [self, *(self.of(agent) for agent in sorted(self._agents) if may(agent).allowed)]
+
     async def ready(self) -> None:
         """Wait for the tools that are loaded late; asked for earlier, they would hold up the event loop."""
         for source in self._late:
             await source.ready()
 
-    def spec(self, name: str) -> ToolSpec | None:
-        """Return the spec of the tool of any agent with this id, or that a name stands for, regardless of rights."""
+    def spec(self, tool_id: str) -> ToolSpec | None:
+        """Return the spec of the tool of any agent with this id, regardless of rights."""
         self._refresh()
-        tool = self._known.get(name)
+        tool = self._known.get(tool_id)
         return tool.spec if tool else None
+
+    def find_id(self, name: str) -> str:
+        """Return the id of the one tool of all agents that a name or id stands for; empty: no tool has it.
+
+        A name that stands for none, because several agents have it or a built-in tool does, is its own id.
+        """
+        self._refresh()
+        return self._ids.get(name, "")
 
     def specs(self) -> list[ToolSpec]:
         """Return the specs of every tool for everyone, regardless of rights."""
@@ -156,7 +173,8 @@ class Registry:
         if not same(listed, self._listed) or not _is_fixed(listed):
             last_first = [tool for tools in reversed(listed) for tool in reversed(tools)]
             mine = [tool for tool in last_first if tool.spec.agent in ("", self._agent)]
-            self._known = _by_id(last_first)
+            self._known = {tool.spec.id: tool for tool in last_first}
+            self._ids = _find_ids(self._known)
             self._by_name = _by_id(mine) | {tool.spec.name: tool for tool in mine if tool.spec.agent}
             self._agents = {tool.spec.agent for tool in last_first if tool.spec.agent}
             self._listed = listed
@@ -205,6 +223,15 @@ class Registry:
 def _by_id(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Return tools by id and, where no id is the same, by declared name; the last one counts."""
     return {short_name(tool.spec.id): tool for tool in tools} | {tool.spec.id: tool for tool in tools}
+
+
+def _find_ids(known: Collection[str]) -> dict[str, str]:
+    """Return the ids of tools by id and by declared name; that name is its own id unless it is one tool's alone."""
+    ids: dict[str, str] = {}
+    for each in known:
+        name = short_name(each)
+        ids[name] = name if name in ids or is_built_in(name) else each
+    return ids | {each: each for each in known}
 
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:

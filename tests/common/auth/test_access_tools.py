@@ -75,7 +75,7 @@ def gate_of(configured: Mode, bypass: bool, auto: tuple[str, ...], always: tuple
     users = Users([*(User(key, roles=frozenset(roles)) for roles, key in PEOPLE.items()), BOSS])
     policy = PolicySettings(mode=configured, allow_bypass=bypass, auto_allow=auto, always_ask=always)
     gate = Access(users, Config(roles=MATRIX_ROLES, policy=policy))
-    gate.learn(specs_of_the_matrix().get)
+    gate.learn(specs_of_the_matrix().get, str)
     return gate
 
 
@@ -119,7 +119,7 @@ def test_every_cell_of_what_becomes_of_a_call_is_as_declared(roles: tuple[str, .
 def test_a_role_that_selects_by_tag_allows_nothing_before_the_tools_are_known() -> None:
     gate = Access(Users([User(SEVEN, roles=frozenset({"guest"}))]), Config(roles=MATRIX_ROLES))
     assert not gate.authorize(actor(SEVEN), "tool.use", "read").allowed
-    gate.learn(specs_of_the_matrix().get)
+    gate.learn(specs_of_the_matrix().get, str)
     assert gate.authorize(actor(SEVEN), "tool.use", "read").allowed
 
 
@@ -134,7 +134,7 @@ def test_a_role_that_selects_by_tag_allows_nothing_before_the_tools_are_known() 
 )
 def test_what_is_disabled_by_tag_and_set_is_disabled_for_all(disabled: tuple[str, ...], left: set[str]) -> None:
     gate = Access(Users([BOSS]), Config(tools=ToolsSettings(disabled=disabled)))
-    gate.learn(specs_of_the_matrix().get)
+    gate.learn(specs_of_the_matrix().get, str)
     for who in (actor(BOSS.key), OWNER):
         assert {name for name in MATRIX_TOOLS if gate.authorize(who, "tool.use", name).allowed} == left
 
@@ -150,7 +150,7 @@ def test_what_is_disabled_by_tag_and_set_is_disabled_for_all(disabled: tuple[str
 )
 def test_allowed_tools_may_be_a_selection(allowed: set[str], may: set[str]) -> None:
     gate = Access(Users([User(SEVEN, allowed_tools=frozenset(allowed))]), Config())
-    gate.learn(specs_of_the_matrix().get)
+    gate.learn(specs_of_the_matrix().get, str)
     assert {name for name in MATRIX_TOOLS if gate.authorize(actor(SEVEN), "tool.use", name).allowed} == may
 
 

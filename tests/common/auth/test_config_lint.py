@@ -40,13 +40,20 @@ def test_unknown_tools_and_commands_of_a_role_are_told() -> None:
 
 
 def test_an_older_name_of_an_agents_tool_is_known_and_of_two_agents_not_clear() -> None:
-    own = {f"{each}.tools.{name}": frozenset[str]() for each, name in (("a", "note"), ("a", "answer"), ("b", "answer"))}
+    listed = ("a.tools.note", "a.tools.answer", "b.tools.answer", "b.tools.send_message")
+    own = dict.fromkeys(listed, frozenset[str]())
     tools = {"tools": ("note", "a.tools.note", "answer", "b.tools.anser")}
-    sets = {"a/tools": ("answer",), "b/tools": ("answer",)}
-    config = Config.model_validate({"roles": {"guest": tools}, "tools": {"sets": sets}})
+    sets = {"a/tools": ("answer",), "b/tools": ("answer", "send_message")}
+    kinds = {"a": {"description": "A.", "tools": ("set:a/tools", "answer")}}
+    policy = {"auto_allow": ("send_message",)}
+    config = Config.model_validate(
+        {"agents": {"kinds": kinds}, "roles": {"guest": tools}, "policy": policy, "tools": {"sets": sets}}
+    )
     assert list(warnings(config, (), {**TOOLS, **own}, ["help"])) == [
         "roles.guest.tools: `answer` is a tool of several agents; name one: a.tools.answer, b.tools.answer",
         "roles.guest.tools: unknown tool `b.tools.anser`; did you mean `b.tools.answer`?",
+        "policy.auto_allow: `send_message` is a built-in tool that is off; name one: b.tools.send_message",
+        "agents.kinds.a.tools: `answer` is a tool of several agents; name one: a.tools.answer, b.tools.answer",
     ]
 
 

@@ -39,7 +39,7 @@ async def test_an_agent_answers_by_its_script_and_its_tools_ask_the_person(agree
     async with open_bench(tmp_path, GARDENER, script=SCRIPT) as bench:
         bench.agrees = agrees
         assert await say(bench, "Water the rose") == "Done."
-        assert [question.about for question in bench.asked] == ["water"]
+        assert [question.about for question in bench.asked] == ["gardener.tools.water"]
         assert "Water rose?" in bench.asked[0].title + bench.asked[0].text
     assert (["rose"] if agrees else []) == WATERED
 

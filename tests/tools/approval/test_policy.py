@@ -57,7 +57,7 @@ def test_a_role_asks_for_its_people_alone(roles: tuple[str, ...], expected: Answ
     config = Config(roles={"asking": RoleSettings(always_ask=("set:shell",)), "plain": RoleSettings()})
     rules = Access(Users([User("tui:ann", roles=frozenset(roles)), User("tui:bob")]), config)
     spec = ToolSpec("exec", "", {}, risk=Risk.CONTAINED, tags=frozenset({"shell"}))
-    rules.learn(lambda name: spec)
+    rules.learn(lambda name: spec, str)
     assert decide(rules, actor("tui:ann"), spec, Risk.CONTAINED) == expected
     assert decide(rules, actor("tui:bob"), spec, Risk.CONTAINED) == "run"
     behalf = actor("tui:bob", behalf=(actor("tui:ann"),))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.common.core.events import ToolFinished
+from goclaw.common.auth.users import User, Users
+from goclaw.common.core.events import Actor, QuestionAsked, ToolFinished
 from goclaw.common.core.messages import ToolCall
 from goclaw.llm.scripted import ANSWERS, Answer
 from goclaw.program.app.bench import open_agent
@@ -19,7 +20,8 @@ from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.parts import AgentPart, PackageParts
 from tests.conversation.sessions.agents import agents_of, asks_for, handing, results, says
-from tests.harness import Core, Tools, World
+from tests.conversation.sessions.approving import ANNA, BOB, reconfigure
+from tests.harness import PATIENCE, Core, Tools, World, before_the_next_look
 from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.plugin import merged
@@ -106,6 +108,34 @@ async def test_two_agents_have_a_tool_of_one_name_each_and_the_main_agent_has_ne
     assert {"one.helpers.answer", "two.helpers.answer"} <= set(called)
     shown = {tuple(spec.name for spec in request.tools) for request in world.script.requests}
     assert shown == {("agent",), ("answer",)}
+
+
+@pytest.mark.promise("P-approval")
+async def test_who_may_answer_about_an_own_tool_needs_the_right_to_that_very_one(tmp_path: Path) -> None:
+    script = [
+        asks_for("do it", handing("first task", kind="helper")),
+        asks_for("first task", ToolCall("n", "note", {})),
+        says("noted", "fine"),
+        says("fine", "Done."),
+    ]
+    note, common = acting("note", Trail("noted").leave), acting("note", Trail("everyone's").leave)
+    world = world_of(tmp_path, script, agent("helper", "Helps.", use("helpers", note)), more=[common])
+    role = {"approves": "all", "sessions": "all", "tools": ["note"]}
+    reconfigure(world, policy={"always_ask": ["helper.helpers.note"]}, roles={"chef": role})
+    own = frozenset({"agent", "set:helper/helpers"})
+    world.users = Users([User(ANNA, allowed_tools=own), User(BOB, roles=frozenset({"chef"}))])
+    anna, bob = (Actor(key, "memory") for key in (ANNA, BOB))
+    async with world.running() as core:
+        await core.say("do it", actor=anna, session=ANNA)
+        async with asyncio.timeout(PATIENCE):
+            while not (asked := [each for each in core.seen if isinstance(each, QuestionAsked)]):
+                await before_the_next_look()
+        question = asked[0].question
+        assert (await core.gateway.choose(bob, question.id, 0)).text == f"Only {ANNA} or an admin can answer this."
+        assert (await core.gateway.choose(anna, question.id, 0)).text == "Allowed."
+        await core.settled()
+    assert world.texts()[-1] == "Done."
+    assert {each.object for each in world.audited if each.action == "tool.approval"} == {"helper.helpers.note"}
 
 
 async def test_a_bench_of_tools_tries_an_agents_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -242,7 +243,7 @@ def in_plain_words(config: dict[str, Any], user: dict[str, Any], *sources: ToolS
         access = Access(users, loaded.config)
         registry = Registry([BUILT_IN, *sources], access)
         rights = effective_rights(registry, access, ann, users.get(ann.key))
-        specs = registry.offered_to(ann, planning=False)
+        specs = [spec for each in registry.with_agents(ann) for spec in each.offered_to(ann, planning=False)]
         return dict(plain_lines(rights, specs, lambda tool: "weather" if tool.startswith("sky") else ""))
 
 
@@ -284,6 +285,29 @@ async def tides(ctx: ToolContext) -> str:
 def test_a_tool_without_words_is_named_by_its_plugin_else_by_its_title() -> None:
     said = in_plain_words({}, {"allowedTools": ["read", "sky_now", "tides"]}, Fixed((sky_now, tides)))
     assert said["I can"] == "read files, use tools of weather, use Tide table"
+
+
+def own(agent: str, **more: Any) -> ToolSource:
+    """A source of a tool of the agent's own, which its model calls by the name of everyone's."""
+    spec = replace(tides.spec, does=f"ask {agent}", local_id=f"{agent}.helpers.tides", **more)
+    return Fixed((replace(tides, spec=spec),))
+
+
+def test_the_own_tools_of_the_agents_that_a_person_may_use_are_theirs_under_their_ids() -> None:
+    writing = {"side_effect": SideEffect.SPAWNS, "tags": frozenset({"shell"}), "risk": Risk.HIGH}
+    sources = [Fixed((tides, sky_now)), own("one"), own("two", **writing), own("three")]
+    config = {"roles": {"user": {"agents": ["main", "one", "two"], "tools": ["tides", "set:one/helpers"]}}}
+    config["roles"]["user"]["tools"] += ["two.helpers.tides", "three.helpers.tides"]
+    config["tools"] = {"sets": {"one/helpers": ["tides"]}}
+    with TemporaryDirectory() as name:
+        loaded = written(Path(name), config, {"tui:ann": {}})
+        users, ann = Users.read(loaded.config.users_path), Actor("tui:ann", "tui")
+        access = Access(users, loaded.config)
+        rights = effective_rights(Registry(sources, access), access, ann, users.get(ann.key))
+    assert rights.tools == ("one.helpers.tides", "tides", "two.helpers.tides")
+    assert rights.asks == ("two.helpers.tides",) and rights.writes_files
+    can = in_plain_words(config, {}, *sources)["I can"]
+    assert can == "use Tide table, ask one, ask two"
 
 
 def test_every_built_in_tool_says_what_it_does() -> None:

@@ -60,8 +60,8 @@ def test_each_agent_has_its_own_tools_and_nobody_else_has_them() -> None:
 @pytest.mark.promise("P-tools-per-user")
 def test_a_person_needs_the_right_to_the_very_tool_that_an_agent_has() -> None:
     known = registry()
-    assert seen(known.of("one"), BEN) == ["one.helpers.answer"], "the older name stands for the first of them"
-    assert seen(known.of("two"), BEN) == [] and known.of("two").find("answer", BEN) is None
+    for agent in ("one", "two"):
+        assert seen(known.of(agent), BEN) == [] and known.of(agent).find("answer", BEN) is None, "either may be meant"
     assert seen(known.of("one"), CAT) == ["look"] and seen(known.of("two"), CAT) == ["two.helpers.answer", "look"]
     assert seen(known.of("one"), DAN) == ["one.helpers.answer", "one.helpers.note"] and seen(known, DAN) == []
     assert seen(registry(disabled=["answer"]).of("two"), ANNA) == ["look"]
@@ -84,7 +84,29 @@ def test_what_restricts_a_tool_by_its_older_name_restricts_every_agents() -> Non
         tool = known.of(agent).find("answer", ANNA)
         assert tool and access.authorize(ANNA, "tool.use", tool.spec.id).input == {"how": "short"}
         assert access.always_asks(ANNA, tool.spec)
-        assert access.select([config.policy.auto_allow], tool.spec) == (agent == "one"), "what allows holds one"
+        assert not access.select([config.policy.auto_allow], tool.spec), "what allows has to name one"
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_what_a_name_allows_is_not_another_agents_when_that_one_comes() -> None:
+    listed = [own("answer", "two"), own("LS", "two"), acting("list", Trail().leave)]
+    users = Users([User("telegram:1", allowed_tools=frozenset({"answer", "LS"}))])
+    known = Registry([Tools(listed)], Access(users, Config()))
+    assert seen(known.of("two"), ANNA) == ["two.helpers.answer", "two.helpers.LS"]
+    listed[:0] = [own("answer", "one"), own("LS", "one")]
+    assert seen(known.of("one"), ANNA) == seen(known.of("two"), ANNA) == [], "nor the tool with it as an alias"
+    del listed[2:4]
+    assert seen(known.of("one"), ANNA) == ["one.helpers.answer", "one.helpers.LS"]
+
+
+@pytest.mark.promise("P-tools-per-user")
+@pytest.mark.parametrize("name", ["read", "send_message"])
+def test_the_name_of_a_built_in_tool_allows_no_own_tool_even_where_that_one_is_off(name: str) -> None:
+    access = Access(Users([User("telegram:1", allowed_tools=frozenset({name}))]), Config())
+    spec = own(name, "one").spec
+    known = Registry([Tools([own(name, "one")])], access)
+    assert seen(known.of("one"), ANNA) == [] and access.names(spec.id) == (spec.id,)
+    assert not access.select([[name]], spec) and not access.select([[f"-{name}"]], spec), "it restricts it as before"
 
 
 def test_a_stored_call_by_an_older_name_finds_its_tool_in_its_agent() -> None:

@@ -46,7 +46,7 @@ class Question:
     expires_at: float | None = None
     """Epoch seconds after which the answer is no."""
     about: str = ""
-    """The tool that an approval is about."""
+    """The id of the tool that an approval is about."""
     digest: str = ""
     """The digest of an approval's call and everything that it depends on: the approval covers exactly this."""
     details: str = ""
