@@ -94,11 +94,24 @@ def test_a_picture_without_details_comes_back_as_it_is(data: bytes) -> None:
 def test_a_picture_that_is_cut_off_or_lies_about_its_parts_is_no_exception(mime: str) -> None:
     whole = MADE[mime](6)
     for at in range(12, len(whole)):
-        without_details(whole[:at], mime)
+        assert SECRET not in without_details(whole[:at], mime)[0]
         without_details(whole[:at] + b"\xff\xff\xff\xff" + whole[at + 4 :], mime)
         without_details(whole[:at] + bytes(4) + whole[at + 4 :], mime)
 
 
 def test_a_picture_of_endless_parts_is_given_up_soon() -> None:
     endless = b"\xff\xd8" + segment(0xFE, b"") * 2_000_000
-    assert without_details(endless, "image/jpeg") == (endless, 1)
+    assert without_details(endless, "image/jpeg") == (b"\xff\xd8\xff\xd9", 1)
+
+
+def test_nothing_of_a_picture_goes_along_because_a_decoder_is_more_lenient() -> None:
+    whole = photo(6)
+    first = whole.index(b"\xff\xfe")
+    torn = whole[:first] + b"\0\0" + whole[first:]  # between two parts
+    assert without_details(torn, "image/jpeg") == without_details(whole, "image/jpeg")
+    drawn = drawing(6)
+    assert without_details(drawn[: drawn.index(b"IEND") - 4], "image/png") == without_details(drawn, "image/png")
+    unknown = segment(0xE5, b"Adobe" + SECRET) + segment(0xF0, SECRET)
+    preview = segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\1\3" + SECRET)
+    clean, _ = without_details(b"\xff\xd8" + preview + unknown + jpeg()[2:], "image/jpeg")
+    assert clean == b"\xff\xd8" + segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0") + jpeg()[9:]
