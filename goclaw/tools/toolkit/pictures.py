@@ -21,6 +21,6 @@ async def keep_picture(environment: ToolEnvironment, data: bytes, mime: str) -> 
         try:
             turned = await read_document(environment, SourceFile("picture", clean, mime), Selection())
             mime, shown = next(iter(turned.pictures), (mime, clean))
-        except ToolError:
-            pass  # there is no Pillow, or no sandbox
+        except (ToolError, OSError):
+            pass  # there is no Pillow, no sandbox, or no room for a copy
     return Image(await environment.blobs.put(shown, mime), mime), clean != data
