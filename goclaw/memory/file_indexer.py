@@ -19,7 +19,7 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.document_kinds import SEARCHED, is_searched
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
-from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
+from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Pattern, Workspace
 from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import chunk_markdown, lines_of
@@ -282,6 +282,13 @@ class FileIndexer:
     async def _remove(self, name: str, paths: Sequence[str]) -> None:
         while paths:
             paths = await self._index.write(partial(notes.remove, workspace=name, paths=paths))
+
+
+def is_by_others(path: str, settings: MemorySettings) -> bool:
+    """Whether a file that a search finds is a document, or lies in a folder of `memory.documents`."""
+    names = path.removeprefix(f"{SHARED}/").split("/")
+    wanted = (f"./{folder}{rest}" for folder in settings.documents for rest in ("", "/**"))
+    return is_searched(path) or any(Pattern(each).matches(names) for each in wanted)
 
 
 def name_of(workspace: Workspace) -> str:
