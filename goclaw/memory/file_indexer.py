@@ -7,7 +7,7 @@ cutting and writing run in threads and in small portions, so that the event loop
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
@@ -37,7 +37,7 @@ MAX_FILE = 5 << 20
 """Bytes; a larger file is not indexed."""
 MAX_DOCUMENT = 20 << 20
 """Bytes of a document."""
-_DOCUMENTS = sorted({ending for each in (*SEARCHED, ".md", ".txt", ".csv", ".ics") for ending in (each, each.upper())})
+_DOCUMENTS = (*SEARCHED, ".md", ".txt", ".csv", ".ics")
 MAX_LINES = 100_000
 """Lines of a file: each is an object, and sorting more of them would hold up the event loop. A file of the largest
 size has as many if they have 50 characters."""
@@ -147,8 +147,8 @@ class FileIndexer:
         self._index = index
         self._document_text = document_text
         self._works_in = works_in
-        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths), *_patterns(settings.documents, _DOCUMENTS))
-        self._shared_patterns = tuple(f"{SHARED}/{pattern}" for pattern in self._patterns)
+        self._notes = (*MEMORY_FILES, *_patterns(settings.paths, "**/*.md"))
+        self._documents = _patterns(settings.documents, "**/*")
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
 
@@ -253,8 +253,14 @@ class FileIndexer:
     async def _entries(self, workspace: Workspace) -> list[GlobMatch]:
         """List the files, each with the rights of its owner, so that no name leads to another user's file."""
         # Of the shared folder the same files, so that a search finds what its person may read, and no more.
-        wanted = (*self._patterns, *self._shared_patterns) if workspace.shared else self._patterns
+        places = ("", f"{SHARED}/") if workspace.shared else ("",)
+        wanted = [f"{place}{pattern}" for place in places for pattern in self._notes]
         entries = await workspace.seen_by("").walk(wanted, MAX_FILES + 1)
+        if self._documents:
+            wanted = [f"{place}{pattern}" for place in places for pattern in self._documents]
+            found = {entry.path for entry in entries}
+            documents = await workspace.seen_by("").walk(wanted, MAX_FILES + 1, _DOCUMENTS)
+            entries += [entry for entry in documents if entry.path not in found]
         for folder in await workspace.seen_by_all().paths_in(USERS):
             key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
             if folder.endswith("/") and left > 0 and self._works_in(key, workspace.root):
@@ -296,15 +302,15 @@ def name_of(workspace: Workspace) -> str:
     return str(workspace.root)
 
 
-def _patterns(paths: Sequence[str], endings: Iterable[str] = (".md",)) -> list[str]:
-    """Globs for the configured extra paths: each may be a file of any name, or a folder of files with these endings."""
+def _patterns(paths: Sequence[str], below: str) -> list[str]:
+    """Globs for the configured extra paths: each may be a file, or a folder of those that `below` matches."""
     patterns: list[str] = []
     for given in paths:
         path = PurePosixPath(given)
         if path.is_absolute() or ".." in path.parts:
             log.warning("memory: only paths below the workspace are searched", extra={"path": given})
         else:
-            patterns += [str(path), *(str(path / f"**/*{ending}") for ending in endings)]
+            patterns += [str(path), str(path / below)]
     return patterns
 
 

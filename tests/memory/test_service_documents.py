@@ -1,6 +1,7 @@
 """Documents of configured folders: found by their text once they are read, behind the notes."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,29 @@ async def test_a_document_that_cannot_be_read_now_stops_no_other_one_and_is_read
         faults["papers/c.pdf"] = ToolError("is damaged")
         home.write("papers/c.pdf", "the red fence")
         await found_at_last(home, "blue", ["papers/a.pdf", "papers/b.pdf"])
+
+
+async def test_a_folder_of_documents_is_looked_through_no_more_often_than_one_of_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, scandir = list[object](), os.scandir
+
+    def counted(folder: int) -> object:
+        looked.append(folder)
+        return scandir(folder)
+
+    counts = list[int]()
+    for key in ("paths", "documents"):
+        async with at_home(tmp_path, alone=True, **{key: ["papers"]}) as home:
+            home.write("papers/deep/a.md", "the blue fence")
+            home.write("papers/b.TXT", "the blue fence")
+            with monkeypatch.context() as patch:
+                patch.setattr("goclaw.common.workspace.finding.os.scandir", counted)
+                found = await home.found("blue")
+        assert found == (["papers/b.TXT", "papers/deep/a.md"] if key == "documents" else ["papers/deep/a.md"])
+        counts.append(len(looked))
+        looked.clear()
+    assert counts[1] <= counts[0]
 
 
 async def found_at_last(home: Home, query: str, paths: list[str]) -> None:
