@@ -75,14 +75,14 @@ async def test_a_folder_of_documents_is_looked_through_no_more_often_than_one_of
         return scandir(folder)
 
     counts = list[int]()
-    for key in ("paths", "documents"):
-        async with at_home(tmp_path, alone=True, **{key: ["papers"]}) as home:
+    for paths, documents in ((["papers"], []), ([], ["papers"])):
+        async with at_home(tmp_path, alone=True, paths=paths, documents=documents) as home:
             home.write("papers/deep/a.md", "the blue fence")
             home.write("papers/b.TXT", "the blue fence")
             with monkeypatch.context() as patch:
                 patch.setattr("goclaw.common.workspace.finding.os.scandir", counted)
                 found = await home.found("blue")
-        assert found == (["papers/b.TXT", "papers/deep/a.md"] if key == "documents" else ["papers/deep/a.md"])
+        assert found == (["papers/b.TXT", "papers/deep/a.md"] if documents else ["papers/deep/a.md"])
         counts.append(len(looked))
         looked.clear()
     assert counts[1] <= counts[0]

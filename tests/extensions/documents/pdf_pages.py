@@ -120,8 +120,8 @@ def _ruled() -> Iterator[Page]:
         odd = Drawn()
         _fill(odd, STAFF)
         _grid(odd, STAFF)
-        rows = [[cell.replace("A", shown) for cell in row] for row in STAFF]
-        yield Page(f"a letter that stands for {code.decode()}", odd.pdf(codes=b"<41><%s>" % code), [rows])
+        told = [[cell.replace("A", shown) for cell in row] for row in STAFF]
+        yield Page(f"a letter that stands for {code.decode()}", odd.pdf(codes=b"<41><%s>" % code), [told])
     for name, rows in (("prices", PRICES), ("staff", STAFF)):
         page = Drawn()
         page.text(60, 760, "Above the table")
