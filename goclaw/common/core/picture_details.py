@@ -22,12 +22,13 @@ _FRAMES = frozenset((b"acTL", b"fcTL", b"fdAT"))
 """PNG's further chunks that are of the picture; those that it cannot be shown without begin with a capital."""
 
 
-def without_details(data: bytes, mime: str) -> tuple[bytes, int]:
+def without_details(data: bytes) -> tuple[bytes, int]:
     """Return a picture without its details, and its orientation as Exif numbers it: 1 is upright.
 
-    The pixels stay as they are packed. A picture ends where its parts cannot be followed any more.
+    The pixels stay as they are packed. A picture ends where its parts cannot be followed any more. What does not begin
+    as a JPEG, PNG or WebP comes back as it is.
     """
-    parts_of = _OF.get(mime)
+    parts_of = next((parts_of for begins, parts_of in _OF.items() if re.match(begins, data)), None)
     return parts_of(data) if parts_of else (data, 1)
 
 
@@ -112,4 +113,4 @@ def _exif(orientation: int) -> bytes:
     return struct.pack(">2sHIHHHIHHI", b"MM", 42, 8, 1, _ORIENTATION, 3, 1, orientation, 0, 0)
 
 
-_OF = {"image/jpeg": _jpeg, "image/png": _png, "image/webp": _webp}
+_OF = {rb"\xff\xd8\xff": _jpeg, rb"\x89PNG\r\n\x1a\n": _png, rb"(?s)RIFF....WEBP": _webp}

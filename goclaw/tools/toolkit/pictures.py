@@ -15,7 +15,7 @@ async def keep_picture(environment: ToolEnvironment, data: bytes, mime: str) -> 
     One that lies on its side is turned by the reader of documents, which packs it anew; where that cannot be, it keeps
     the mark that says which way is up.
     """
-    clean, orientation = await asyncio.to_thread(without_details, data, mime)
+    clean, orientation = await asyncio.to_thread(without_details, data)
     shown = clean
     if orientation != 1:
         try:
