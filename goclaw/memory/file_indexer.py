@@ -7,10 +7,11 @@ cutting and writing run in threads and in small portions, so that the event loop
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
+from math import inf
 from pathlib import Path, PurePosixPath
 
 from goclaw.common.config.schema import MemorySettings
@@ -18,8 +19,8 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.document_kinds import SEARCHED, is_searched
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
-from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
-from goclaw.errors import ToolError
+from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Pattern, Workspace
+from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.index import notes
@@ -36,7 +37,7 @@ MAX_FILE = 5 << 20
 """Bytes; a larger file is not indexed."""
 MAX_DOCUMENT = 20 << 20
 """Bytes of a document."""
-_DOCUMENTS = sorted({ending for each in (*SEARCHED, ".md", ".txt", ".csv", ".ics") for ending in (each, each.upper())})
+_DOCUMENTS = (*SEARCHED, ".md", ".txt", ".csv", ".ics")
 MAX_LINES = 100_000
 """Lines of a file: each is an object, and sorting more of them would hold up the event loop. A file of the largest
 size has as many if they have 50 characters."""
@@ -49,6 +50,8 @@ _TRIES = 3
 """Consecutive sweeps when files are replaced while they are read."""
 _TICK = 0.02
 """Seconds: the clock of a file system moves in steps of up to 10 ms, so a younger file may change without a trace."""
+_AGAIN = 3600.0
+"""Seconds until a document is tried again that was not read for want of time, room or a sandbox."""
 _TOO_YOUNG = -1
 """The inode of a version that is unreliable."""
 
@@ -71,6 +74,8 @@ class _Unusable:
     """A file that cannot be a note, whatever its name."""
 
     why: str
+    until: float = inf
+    """When it is read again, if the fault lies not in its content: epoch seconds."""
 
 
 @record
@@ -103,8 +108,8 @@ class _Swept:
     files: int = 0
     generation: int = -1
     """The generation of the index file that was swept into."""
-    unusable: dict[str, FileVersion] = field(default_factory=dict)
-    """Files that are not text or too large, in the version that was read."""
+    unusable: dict[str, tuple[FileVersion, float]] = field(default_factory=dict)
+    """Files that are not text or too large, in the version that was read, and when they are read again."""
     reported: dict[str, FileVersion] = field(default_factory=dict)
     """Files already logged as left out: not repeated at each sweep."""
     overfull: bool = False
@@ -142,8 +147,8 @@ class FileIndexer:
         self._index = index
         self._document_text = document_text
         self._works_in = works_in
-        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths), *_patterns(settings.documents, _DOCUMENTS))
-        self._shared_patterns = tuple(f"{SHARED}/{pattern}" for pattern in self._patterns)
+        self._notes = (*MEMORY_FILES, *_patterns(settings.paths, "**/*.md"))
+        self._documents = _patterns(settings.documents, "**/*")
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
 
@@ -187,6 +192,7 @@ class FileIndexer:
                 path, entry = next(iter(swept.documents.items()))
                 [(_, read)] = await self._read_files(workspace.seen_by(owner_of(path)), [entry], {})
                 known = await self._index.read(lambda connection: notes.versions(connection, name))
+                fault = read if isinstance(read, _Unusable | ToolError) else None
                 try:
                     if isinstance(read, _Unread) and known.get(path, (None, ""))[1] == read.sha256:
                         await self._write(name, _Ready(touched={path: read.version}))
@@ -195,10 +201,12 @@ class FileIndexer:
                         passages = await asyncio.to_thread(chunk_markdown, text)
                         note = IndexedNote(path, read.version, read.sha256, len(lines_of(text)), passages)
                         await self._write(name, _Ready([note]))
-                    elif isinstance(read, _Unusable | ToolError):
-                        _leave_out(swept, entry, read)
-                except ToolError as error:
-                    _leave_out(swept, entry, _Unusable(str(error)))
+                except (ToolError, OSError) as error:
+                    passes = isinstance(error, OSError) or isinstance(error.__cause__, OSError | SandboxUnavailable)
+                    fault = _Unusable(str(error), self._clock.now() + _AGAIN if passes else inf)
+                if fault:
+                    _leave_out(swept, entry, fault)
+                    await self._remove(name, [path])
                 if swept.documents.get(path) == entry:
                     del swept.documents[path]
 
@@ -215,7 +223,7 @@ class FileIndexer:
                 "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MAX_FILES}
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
-        portions, gone = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
+        portions, gone = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept, self._clock.now())
         if swept.documents:
             swept.due.set()
         is_whole, ready = True, _Ready()
@@ -245,8 +253,14 @@ class FileIndexer:
     async def _entries(self, workspace: Workspace) -> list[GlobMatch]:
         """List the files, each with the rights of its owner, so that no name leads to another user's file."""
         # Of the shared folder the same files, so that a search finds what its person may read, and no more.
-        wanted = (*self._patterns, *self._shared_patterns) if workspace.shared else self._patterns
+        places = ("", f"{SHARED}/") if workspace.shared else ("",)
+        wanted = [f"{place}{pattern}" for place in places for pattern in self._notes]
         entries = await workspace.seen_by("").walk(wanted, MAX_FILES + 1)
+        if self._documents:
+            wanted = [f"{place}{pattern}" for place in places for pattern in self._documents]
+            found = {entry.path for entry in entries}
+            documents = await workspace.seen_by("").walk(wanted, MAX_FILES + 1, _DOCUMENTS)
+            entries += [entry for entry in documents if entry.path not in found]
         for folder in await workspace.seen_by_all().paths_in(USERS):
             key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
             if folder.endswith("/") and left > 0 and self._works_in(key, workspace.root):
@@ -276,25 +290,32 @@ class FileIndexer:
             paths = await self._index.write(partial(notes.remove, workspace=name, paths=paths))
 
 
+def is_by_others(path: str, settings: MemorySettings) -> bool:
+    """Whether a file that a search finds is a document, or lies in a folder of `memory.documents`."""
+    names = path.removeprefix(f"{SHARED}/").split("/")
+    wanted = (f"./{folder}{rest}" for folder in settings.documents for rest in ("", "/**"))
+    return is_searched(path) or any(Pattern(each).matches(names) for each in wanted)
+
+
 def name_of(workspace: Workspace) -> str:
     """Return the name of the workspace in the index."""
     return str(workspace.root)
 
 
-def _patterns(paths: Sequence[str], endings: Iterable[str] = (".md",)) -> list[str]:
-    """Globs for the configured extra paths: each may be a file of any name, or a folder of files with these endings."""
+def _patterns(paths: Sequence[str], below: str) -> list[str]:
+    """Globs for the configured extra paths: each may be a file, or a folder of those that `below` matches."""
     patterns: list[str] = []
     for given in paths:
         path = PurePosixPath(given)
         if path.is_absolute() or ".." in path.parts:
             log.warning("memory: only paths below the workspace are searched", extra={"path": given})
         else:
-            patterns += [str(path), *(str(path / f"**/*{ending}") for ending in endings)]
+            patterns += [str(path), str(path / below)]
     return patterns
 
 
 def _due(
-    entries: Sequence[GlobMatch], known: _Known, swept: _Swept
+    entries: Sequence[GlobMatch], known: _Known, swept: _Swept, now: float
 ) -> tuple[Sequence[tuple[str, Sequence[GlobMatch]]], list[str]]:
     """Compare the files with the index.
 
@@ -302,13 +323,13 @@ def _due(
     """
     found = {entry.path: entry for entry in entries}
     swept.files = len(found)
-    for remembered in (swept.unusable, swept.reported):
-        for path in remembered.keys() - found.keys():
-            del remembered[path]
+    # Copies: this runs in a thread, and documents are read meanwhile.
+    swept.unusable = {path: each for path, each in list(swept.unusable.items()) if path in found and now < each[1]}
+    swept.reported = {path: each for path, each in list(swept.reported.items()) if path in found}
     changed = [
         entry
         for path, entry in found.items()
-        if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path))
+        if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path, (None,))[0])
     ]
     swept.documents = {entry.path: entry for entry in changed if is_searched(entry.path)}
     changed = [entry for entry in changed if entry.path not in swept.documents]
@@ -359,10 +380,10 @@ def _read_file(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Rea
 
 
 def _leave_out(swept: _Swept, entry: GlobMatch, why: _Unusable | ToolError) -> None:
-    """Log once why a file is not searched. If its content is the cause, that version is not read again."""
+    """Log once why a file is not searched. If it is unusable, that version is not read again until then."""
     version = _version(entry)
     if isinstance(why, _Unusable):
-        swept.unusable[entry.path] = version
+        swept.unusable[entry.path] = version, why.until
     if swept.reported.get(entry.path) != version:
         swept.reported[entry.path] = version
         reason = why.why if isinstance(why, _Unusable) else str(why)

@@ -5,16 +5,18 @@ import base64
 import orjson
 import pytest
 
+from goclaw.common.core.picture_details import without_details
 from tests.acceptance.daemon import Installation
 from tests.acceptance.model import LONG_LINES, EchoModel, last_words, texts_of
 from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.rules import MAX_TEXT, utf16_length
 from tests.fake_telegram.server import FakeTelegram
+from tests.picture_support import jpeg
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(256)) * 8
+PICTURE, *MORE_PICTURES = (without_details(jpeg(side))[0] for side in (1, 2, 3))
 AT_ONCE = 3.0
 """Seconds in which /stop is answered, on a busy machine."""
 with_its_own_daemon = pytest.mark.asyncio(loop_scope="function")
@@ -295,8 +297,7 @@ async def test_telegram_being_away_for_a_while_costs_nothing(ann: Person, shared
 
 @pytest.mark.promise("P-media")
 async def test_an_album_is_answered_once_with_all_its_pictures(ann: Person, shared: SharedDaemon) -> None:
-    pictures = (PICTURE, PICTURE + b"2", PICTURE + b"3")
-    await shared.telegram.world.album(*pictures, text=f"{ann.name('a')} plain", user=ann.number)
+    await shared.telegram.world.album(PICTURE, *MORE_PICTURES, text=f"{ann.name('a')} plain", user=ann.number)
     await ann.hears()
     await taken_in(shared.telegram)
     parts = ann.requests[0]["messages"][-1]["content"]

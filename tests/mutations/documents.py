@@ -36,6 +36,15 @@ BUGS: list[Bug] = [
         "tests/extensions/documents/test_reading.py",
     ),
     bug(
+        "the words of an invitation in a folder of documents count as notes",
+        "GoClaw before 2026-12: the ending of a file said who wrote it",
+        "goclaw/memory/file_indexer.py",
+        "    return is_searched(path) or any(Pattern(each).matches(names) for each in wanted)",
+        "    return is_searched(path)",
+        "tests/tools/builtin/test_memory_files_search.py::"
+        "test_texts_in_a_folder_of_documents_count_as_the_words_of_others",
+    ),
+    bug(
         "the answer of a reader that is taken over has no bound",
         "class trust: the process that holds the attacker's file is believed",
         "goclaw/extensions/documents/reading.py",

@@ -473,8 +473,8 @@ BUGS: list[Bug] = [
         "searches of a person's own workspace do not find what all share",
         "class memory: one workspace, one index",
         "goclaw/memory/file_indexer.py",
-        "        wanted = (*self._patterns, *self._shared_patterns) if workspace.shared else self._patterns",
-        "        wanted = self._patterns",
+        '        places = ("", f"{SHARED}/") if workspace.shared else ("",)',
+        '        places = ("",)',
         "tests/program/app/test_parts_workplaces.py",
     ),
     bug(

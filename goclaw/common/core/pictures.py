@@ -13,7 +13,7 @@ MAX_SIDE = 8_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG's markers that say how large the picture is (ITU T.81, table B.1)."""
-_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
+ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 """JPEG's markers without a length."""
 
 
@@ -97,7 +97,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)
             size = width, height
-        at += 2 if marker in _ALONE else 2 + struct.unpack_from(">H", data, at + 2)[0]
+        at += 2 if marker in ALONE else 2 + struct.unpack_from(">H", data, at + 2)[0]
     if size == (0, 0) or b"\xff\xd9" not in data[at:]:
         raise ValueError
     return size

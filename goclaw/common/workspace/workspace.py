@@ -206,12 +206,15 @@ class Workspace:
         """Delete a regular file; a link in its place is not followed, and not deleted either."""
         await asyncio.to_thread(self._remove, path)
 
-    async def walk(self, patterns: Iterable[str], limit: int = _MAX_ENTRIES) -> list[GlobMatch]:
+    async def walk(
+        self, patterns: Iterable[str], limit: int = _MAX_ENTRIES, endings: tuple[str, ...] = ("",)
+    ) -> list[GlobMatch]:
         """Regular files that one of the patterns (`MEMORY.md`, `memory/**/*.md`) matches, each once, at most `limit`.
 
-        Symbolic links are not followed; a name with a leading dot needs a pattern that has it.
+        Only those with one of the `endings` (`.pdf`), in capitals or not. Symbolic links are not followed; a name with
+        a leading dot needs a pattern that has it.
         """
-        return await asyncio.to_thread(self._walk, tuple(patterns), limit)
+        return await asyncio.to_thread(self._walk, tuple(patterns), limit, endings)
 
     async def paths(self, limit: int = MAX_PATHS) -> list[str]:
         """Return files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
@@ -352,10 +355,11 @@ class Workspace:
         with self._file(path, os.O_PATH) as (_, described):
             return described
 
-    def _walk(self, patterns: tuple[str, ...], limit: int) -> list[GlobMatch]:
+    def _walk(self, patterns: tuple[str, ...], limit: int, endings: tuple[str, ...]) -> list[GlobMatch]:
         sight, found = Sight(self._resolver), dict[str, GlobMatch]()
         for pattern in patterns:
-            found.update((entry.path, entry) for entry in islice(matches(sight, pattern), limit))
+            named = (entry for entry in matches(sight, pattern) if entry.path.lower().endswith(endings))
+            found.update((entry.path, entry) for entry in islice(named, limit))
         return list(found.values())[:limit]
 
     def _entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:

@@ -80,8 +80,8 @@ async def convert(environment: ToolEnvironment, source: SourceFile, wanted: Sele
             raise ToolError(f"{name} is not read: it has more than {settings.max_file_mb} MB")
         try:
             answer = await _answer(environment, copy.fileno(), asked, name, seconds)
-        except TimeoutError:
-            raise ToolError(f"{name} is not read: it took more than {seconds:g} s; ask for a smaller part") from None
+        except TimeoutError as error:
+            raise ToolError(f"{name} is not read: it took more than {seconds:g} s; ask for a smaller part") from error
     return await asyncio.to_thread(document_of, name, answer, wanted.characters)
 
 

@@ -19,7 +19,7 @@ from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryFile, NoteHit, owner_of
 from goclaw.memory.chunks import lines_of
 from goclaw.memory.dates import moment
-from goclaw.memory.file_indexer import MAX_FILE
+from goclaw.memory.file_indexer import MAX_FILE, is_by_others
 from goclaw.memory.memory_queries import quote_lines
 from goclaw.memory.user_memory import KeyValueFile, place_of
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
@@ -98,7 +98,7 @@ async def memory_search(
     if lack := needs_search(ctx.config):
         raise ToolError(lack)
     found = await ctx.memory.search(ctx.home, whose(ctx), query, ctx.config.memory.max_results)
-    if any(is_searched(hit.path) for hit in found.hits):
+    if any(is_by_others(hit.path, ctx.config.memory) for hit in found.hits):
         ctx.set_source(SourceKind.DOCUMENT)
     return FoundNotes(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 
@@ -240,6 +240,8 @@ async def memory_get(
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
     if is_searched(name):
         raise ToolError(f"{name} is a document: `read` reads it")
+    if is_by_others(name, ctx.config.memory):
+        ctx.set_source(SourceKind.DOCUMENT)
     # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
     read = partial(_read_passage, path=name, first=first, lines=lines)
     return await ctx.home.seen_by(owner_of(name)).use(name, read)

@@ -15,12 +15,12 @@ async def keep_picture(environment: ToolEnvironment, data: bytes, mime: str) -> 
     One that lies on its side is turned by the reader of documents, which packs it anew; where that cannot be, it keeps
     the mark that says which way is up.
     """
-    clean, orientation = await asyncio.to_thread(without_details, data, mime)
+    clean, orientation = await asyncio.to_thread(without_details, data)
     shown = clean
     if orientation != 1:
         try:
             turned = await read_document(environment, SourceFile("picture", clean, mime), Selection())
             mime, shown = next(iter(turned.pictures), (mime, clean))
-        except ToolError:
-            pass  # there is no Pillow, or no sandbox
+        except (ToolError, OSError):
+            pass  # there is no Pillow, no sandbox, or no room for a copy
     return Image(await environment.blobs.put(shown, mime), mime), clean != data

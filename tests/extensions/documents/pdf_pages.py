@@ -50,18 +50,20 @@ class Drawn:
         """Draw a line."""
         self.draw(f"{x0} {y0} m {x1} {y1} l S")
 
-    def pdf(self, rotation: int = 0) -> bytes:
-        """The page as a file."""
-        font = b"<</Type/Font/Subtype/Type1/BaseFont/%s/Encoding/WinAnsiEncoding>>" % self._font.encode()
+    def pdf(self, rotation: int = 0, codes: bytes = b"") -> bytes:
+        """The page as a file. `codes`: pairs of a letter and what it stands for in UTF-16: `<41><D83DDE00>`."""
+        font = b"<</Type/Font/Subtype/Type1/BaseFont/%s/Encoding/WinAnsiEncoding%s>>"
+        cmap = b"1 begincodespacerange <00><FF> endcodespacerange 1 beginbfchar %s endbfchar" % codes
         page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate %d/Contents 11 0 R%s>>"
         return assembled(
             {
                 1: b"<</Type/Catalog/Pages 2 0 R>>",
                 2: b"<</Type/Pages/Count 1/Kids[10 0 R]>>",
                 3: b"<<>>",
-                5: font,
+                5: font % (self._font.encode(), b"/ToUnicode 12 0 R" if codes else b""),
                 10: page % (rotation, b"/Resources<</Font<</F 5 0 R>>>>"),
                 11: stream(b"\n".join(self._content)),
+                12: stream(cmap),
             }
         )
 
@@ -114,6 +116,12 @@ def _prose(page: Drawn, x: float, y: float, width: int, lines: int, shift: int =
 
 
 def _ruled() -> Iterator[Page]:
+    for code, shown in ((b"D83D", ""), (b"D83DDE00", "\U0001f600")):
+        odd = Drawn()
+        _fill(odd, STAFF)
+        _grid(odd, STAFF)
+        told = [[cell.replace("A", shown) for cell in row] for row in STAFF]
+        yield Page(f"a letter that stands for {code.decode()}", odd.pdf(codes=b"<41><%s>" % code), [told])
     for name, rows in (("prices", PRICES), ("staff", STAFF)):
         page = Drawn()
         page.text(60, 760, "Above the table")

@@ -50,6 +50,20 @@ async def test_what_a_document_says_counts_as_the_words_of_others_and_read_reads
     assert result.is_error and "a.pdf is a document: `read` reads it" in result.content
 
 
+async def test_texts_in_a_folder_of_documents_count_as_the_words_of_others(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, memory_search, memory_get, memory={"documents": ["papers/*"]}) as bench:
+        (bench.folder / "papers" / "in").mkdir(parents=True)
+        (bench.folder / "papers" / "in" / "tea.ics").write_text("SUMMARY:Tea in the tower")
+        (bench.folder / "MEMORY.md").write_text("The green fence")
+        for query, path, kind in (
+            ("tower", "papers/in/tea.ics", SourceKind.DOCUMENT),
+            ("fence", "MEMORY.md", SourceKind.FILE),
+        ):
+            for name, given in (("memory_search", {"query": query}), ("memory_get", {"path": path})):
+                result = await bench.call(name, given)
+                assert query in result.content and result.provenance is not None and result.provenance.kind is kind
+
+
 async def test_the_better_passage_comes_first_and_scores_more(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         around.write(

@@ -1,5 +1,6 @@
 """Pictures before a model: upright, without place and camera; the file itself stays as it is."""
 
+import errno
 import io
 from pathlib import Path
 
@@ -48,12 +49,20 @@ async def test_a_photo_is_turned_upright_and_says_where_it_was_taken_only_when_a
     assert asked.foreign and not asked.images
 
 
+@pytest.mark.parametrize("is_disk_full", [False, True])
 async def test_a_photo_that_cannot_be_turned_keeps_only_the_mark_of_which_way_is_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_disk_full: bool
 ) -> None:
     image = pytest.importorskip("PIL.Image")
-    monkeypatch.setattr(catalog, "SANDBOXES", {"off": catalog.SANDBOXES["off"]})
-    monkeypatch.setattr("goclaw.tools.execution.sandbox.select.SANDBOXES", {"off": catalog.SANDBOXES["off"]})
+    if is_disk_full:
+
+        def copy() -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("goclaw.extensions.documents.reading.tempfile.TemporaryFile", copy)
+    else:
+        monkeypatch.setattr(catalog, "SANDBOXES", {"off": catalog.SANDBOXES["off"]})
+        monkeypatch.setattr("goclaw.tools.execution.sandbox.select.SANDBOXES", {"off": catalog.SANDBOXES["off"]})
     async with open_bench(tmp_path, read) as bench:
         shown, _ = await seen(bench, photo())
     with image.open(io.BytesIO(shown)) as opened:

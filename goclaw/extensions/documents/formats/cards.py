@@ -101,15 +101,15 @@ def _properties(text: str) -> Iterator[_Property]:
 
 
 def _unfold(text: str) -> Iterator[str]:
-    held = list[str]()
+    held, is_quoted = list[str](), False
     for line in (*re.split(r"\r\n|\n|\r", text), ""):
-        if held and held[-1].endswith("=") and "QUOTED-PRINTABLE" in held[0].upper():
+        if is_quoted and held[-1].endswith("="):
             held[-1:] = [held[-1][:-1], line]
         elif line[:1] in (" ", "\t"):
             held.append(line[1:])
         else:
             yield "".join(held)
-            held = [line]
+            held, is_quoted = [line], "QUOTED-PRINTABLE" in line.upper()
 
 
 def _blocks(name: str, properties: Sequence[_Property]) -> Iterator[tuple[int, str]]:

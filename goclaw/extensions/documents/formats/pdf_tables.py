@@ -90,7 +90,9 @@ def _join(codes: Sequence[int], found: list[_Found], hidden: Sequence[_Word]) ->
         else:
             parts[-1] += chr(codes[at]) if codes[at] not in (0, 13, 0xFFFE) else ""
             at += 1
-    return "\n".join(filter(None, (part.strip() for part in parts)))
+    joined = "\n".join(filter(None, (part.strip() for part in parts)))
+    # Codes are those of UTF-16: pairs are a character, and half of one is nothing that an answer can have.
+    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "ignore")
 
 
 def _words(text: Any, raw: Any, codes: Sequence[int]) -> Iterator[_Word]:
