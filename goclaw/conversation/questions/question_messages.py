@@ -103,10 +103,13 @@ class QuestionMessages:
         told = self._told.get((turn, step))
         return told is not None and chat is not None and _place(chat) in told.opened
 
-    async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
-        """Put a question into the chats where it belongs. The same one again does nothing."""
-        media = await self._blobs.put(whole.encode(), "text/plain") if whole else ""
-        deliveries = self._messages(turn, step, question, text, is_whole=not whole)
+    async def store(self, whole: str) -> str:
+        """Store the text of a whole call; return its blob key, empty for none."""
+        return await self._blobs.put(whole.encode(), "text/plain") if whole else ""
+
+    async def ask(self, turn: Turn, step: str, question: Question, text: str, media: str) -> None:
+        """Put a question into the chats where it belongs; `media`: see `store`. The same one again does nothing."""
+        deliveries = self._messages(turn, step, question, text, is_whole=not media)
         self._told[turn.id, step] = _Told(question, text, tuple(deliveries), media)
         for delivery in deliveries:
             await self._outbox.promise(delivery)

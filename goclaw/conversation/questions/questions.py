@@ -280,13 +280,14 @@ class Questions:
         async def show(kept: str) -> None:
             nonlocal asked
             asked = _QUESTION.from_json(kept)
+            media = await self._messages.store(whole)  # who answers at once, in a terminal, gets the whole call, too
             left = self._seconds_left_of(asked)
             shown.set_result(left)
             self._note(turn.id, session, step, asked, left)
             self._bus.publish(QuestionAsked(turn.id, session, asked))
             if asked.id == question.id:
                 self._record(asked, turn.inbound.actor, session, turn.id, "asked")
-            await self._messages.ask(turn, step, asked, chat_text, whole)
+            await self._messages.ask(turn, step, asked, chat_text, media)
 
         answer = RecordedAnswer("")
         try:
