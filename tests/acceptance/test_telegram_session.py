@@ -54,7 +54,7 @@ async def test_a_reply_to_somebody_elses_photo_in_a_group_brings_it(ann: Person,
     assert [part["type"] for part in parts if part["type"] == "image_url"] == ["image_url"]
     (said,) = [part["text"] for part in parts if part["type"] == "text"]
     assert 'from="a message by Stranger that this answers">\n[In reply to Stranger: look]\n</material' in said
-    assert "[Picture of the message that this answers, 2 KB: saved as inbox/" in said
+    assert "[Picture of the message that this answers, 31 bytes: saved as inbox/" in said
 
 
 @pytest.mark.promise("P-heard-beside")

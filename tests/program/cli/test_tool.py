@@ -76,7 +76,7 @@ def test_a_plugin_is_listed_with_its_package_and_a_broken_one_said(
         "from goclaw.specs import SideEffect\nfrom goclaw.tools.toolkit.base import ToolContext, tool\n"
         "@tool(side_effect=SideEffect.NONE)\nasync def wave(ctx: ToolContext) -> str:\n    'Wave.'\n    return 'waved'"
     )
-    install(packages, "wave-tools", {"wave": source}, {"tools.wave": "wave:wave", "tools.gone": "wave_gone:tool"})
+    install(packages, "wave-tools", {"waving": source}, {"tools.wave": "waving:wave", "tools.gone": "wave_gone:tool"})
     assert run(["tool", "run", "wave"]) == 0
     assert capsys.readouterr().out == "waved\n"
     assert run(["tool", "describe", "wave", "--json"]) == 0
