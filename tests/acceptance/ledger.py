@@ -107,6 +107,8 @@ def close_books(found: Outcome, people: People, home: Installation) -> None:
 def close_chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
     """Count into `found` whether every message was answered, once, in the order in which they were written."""
     cut = {name for message in seen if STOPPED_HERE in message.text for name in message.names}
+    # A /stop ended a call, whose file then never comes, and the next answer says so.
+    cut |= {name for message in seen if STOPPED_CALL in message.text for name in message.answers}
     seen = [message for message in seen if STOPPED_HERE not in message.text]  # what a /stop cut is no answer
     copies, names = Copies.of(seen), [name for name, _ in chat.said]
     found.messages += len(names)

@@ -72,6 +72,14 @@ def test_a_message_that_a_stop_left_without_an_answer_may_be_named_by_the_next_o
     assert found.lost == lost and found.stopped == stops
 
 
+@pytest.mark.parametrize(("said", "lost"), [("[error stopped by the user] ", []), ("", ["m1: 1 pieces of 3"])])
+def test_a_file_that_a_stop_prevented_is_missed_only_where_no_answer_says_so(said: str, lost: list[str]) -> None:
+    found, chat = Outcome(), Chat(GROUP, Habits((5,), ("plain",)), said=[("m1", "file"), ("m2", "plain")])
+    chat.commands["/stop"] = 1
+    close_chat(found, chat, seen_in(f"answer m1 {said}m2 (end)"))
+    assert found.lost == lost and found.stopped == (not lost)
+
+
 def test_an_answer_that_is_sent_as_a_file_is_read_there() -> None:
     beginning = Sent(GROUP, 1, f"answer m1{WHOLE_BELOW}")
     whole = Sent(GROUP, 2, "", file_name=WHOLE_NAME, file=M1.encode())
