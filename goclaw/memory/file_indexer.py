@@ -223,8 +223,9 @@ class FileIndexer:
                 "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MAX_FILES}
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
-        portions, gone = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept, self._clock.now())
-        if swept.documents:
+        portions, gone, documents = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept, self._clock.now())
+        swept.documents = documents  # here, not in the thread: `read_documents` looks and deletes in two steps
+        if documents:
             swept.due.set()
         is_whole, ready = True, _Ready()
         for owner, portion in portions:
@@ -316,10 +317,11 @@ def _patterns(paths: Sequence[str], below: str) -> list[str]:
 
 def _due(
     entries: Sequence[GlobMatch], known: _Known, swept: _Swept, now: float
-) -> tuple[Sequence[tuple[str, Sequence[GlobMatch]]], list[str]]:
+) -> tuple[Sequence[tuple[str, Sequence[GlobMatch]]], list[str], dict[str, GlobMatch]]:
     """Compare the files with the index.
 
-    Returns those to read, in portions with the user whose rights they are read with, and the paths that are gone.
+    Returns those to read, in portions with the user whose rights they are read with, the paths that are gone, and the
+    documents to read.
     """
     found = {entry.path: entry for entry in entries}
     swept.files = len(found)
@@ -331,9 +333,9 @@ def _due(
         for path, entry in found.items()
         if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path, (None,))[0])
     ]
-    swept.documents = {entry.path: entry for entry in changed if is_searched(entry.path)}
-    changed = [entry for entry in changed if entry.path not in swept.documents]
-    return list(_portions(changed)), sorted(known.keys() - found.keys())
+    documents = {entry.path: entry for entry in changed if is_searched(entry.path)}
+    changed = [entry for entry in changed if entry.path not in documents]
+    return list(_portions(changed)), sorted(known.keys() - found.keys()), documents
 
 
 def _portions(entries: Sequence[GlobMatch]) -> Iterator[tuple[str, Sequence[GlobMatch]]]:

@@ -90,7 +90,6 @@ class Memory:
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
         self._alone = alone
-        self._reads_documents = document_text is not None and bool(config.memory.documents)
         self._file_indexer = FileIndexer(index, config.memory, clock, works_in, document_text)
         self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
         self._vector_search = VectorSearch(index, embedders, clock, alone=alone, shared=feed.vectors if feed else None)
@@ -250,9 +249,7 @@ class Memory:
             self._workspace(searched) as workspace,
             watch(workspace, paths, self._clock, partial(self._sweep, workspace)),
         ):
-            if self._reads_documents:
-                await self._file_indexer.read_documents(workspace)
-            await asyncio.Event().wait()
+            await self._file_indexer.read_documents(workspace)
 
     def _workspace(self, searched: _Searched) -> Workspace:
         denied, notes = private_paths(self._config), self._config.state_dir / NOTES

@@ -39,6 +39,15 @@ async def test_documents_of_the_configured_folders_are_found_by_their_text_and_l
     assert sorted(given) == ["papers/b.docx", "papers/deep/a.PDF", "papers/deep/a.PDF"]
 
 
+async def test_a_document_that_is_named_among_the_notes_is_read_too(tmp_path: Path) -> None:
+    async def text_of(name: str, data: bytes) -> str:
+        return data.decode()
+
+    async with at_home(tmp_path, document_text=text_of, paths=["letter.eml"]) as home:
+        home.write("letter.eml", "the blue fence")
+        await found_at_last(home, "blue", ["letter.eml"])
+
+
 async def test_a_document_that_cannot_be_read_now_stops_no_other_one_and_is_read_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

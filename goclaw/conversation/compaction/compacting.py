@@ -183,8 +183,8 @@ class Compactor:
         text = self._judge(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # the person who asked reads the answer; others get a notice
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
-            is_due = trouble and not (done and session.compaction.useless_at)  # nothing was to be summarised
-            return f"{text}\n\n{trouble}" if is_due else text
+            matters = trouble and not (done and session.compaction.useless_at)  # nothing was to be summarised
+            return f"{text}\n\n{trouble}" if matters else text
         if done:
             self.ports.bus.publish(Notice(session.key, text))
         if attempt.is_new_trouble and session.turn.notify:

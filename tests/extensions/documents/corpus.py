@@ -261,6 +261,10 @@ BEGIN:VEVENT
 SUMMARY:Walk
 DTSTART:20260302T100000
 DURATION:PT1H30M
+RRULE:FREQ=MONTHLY;BYMONTHDAY=-10,-1
+BEGIN:VALARM
+TRIGGER;RELATED=END:-PT5M
+END:VALARM
 END:VEVENT
 BEGIN:VTODO
 SUMMARY:Pay
@@ -303,7 +307,8 @@ def _cards() -> Iterator[Case]:
     times = (
         "10:00 Europe/Berlin (UTC+01:00) to Mon 2026-03-02 13:00 America/New_York (UTC-05:00)",
         "When: Mon 2026-03-02 to Wed 2026-03-04, all day\nRepeats: every month on last Fri 10 times (BYSETPOS=1)",
-        "When: Mon 2026-03-02 10:00 to 11:30 (no time zone)",
+        "When: Mon 2026-03-02 10:00 to 11:30 (no time zone)\n"
+        "Repeats: every month on day -10, last of the month\nReminder: 5 minutes before the end",
         "# Pay\nDue: Wed 2026-03-04 12:00 W. Europe Standard Time",
     )
     yield Case("without-an-ending", calendar, times)

@@ -127,7 +127,7 @@ def _source(tool: str, given: Mapping[str, Any]) -> str:
     """Return the name of a result's source for people."""
     if address := given.get("url"):
         return host_of(str(address)) or tool
-    if command := str(given.get("command", "")):
+    if command := str(given.get("command") or ""):
         shown = in_heading(command) if len(command) <= MAX_COMMAND else ""
         return f"the output of {shown}" if shown else "the output of a command"
     found = next((given[key] for key in ("path", "file_path", "key", "name", "query") if given.get(key)), "")

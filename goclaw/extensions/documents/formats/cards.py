@@ -204,7 +204,8 @@ def _reminder(line: _Property) -> str:
         return _moments(line)
     values = zip(match.groups()[1:], _UNITS, strict=True)
     said = ", ".join(f"{value} {unit}{'' if value == '1' else 's'}" for value, unit in values if value and int(value))
-    return f"{said} {'before' if match[1] == '-' else 'after'} the start" if said else "at the start"
+    point = "end" if line.given.get("RELATED", "").upper() == "END" else "start"
+    return f"{said} {'before' if match[1] == '-' else 'after'} the {point}" if said else f"at the {point}"
 
 
 def _rule(line: _Property) -> str:
@@ -217,7 +218,7 @@ def _rule(line: _Property) -> str:
     if days := parts.pop("BYDAY", ""):
         said.append("on " + ", ".join(re.sub(r"([+-]?\d+)?(\w\w)", _day, day) for day in days.split(",")))
     if days := parts.pop("BYMONTHDAY", ""):
-        said.append(f"on day {days.replace(',', ', ').replace('-1', 'last')} of the month")
+        said.append(f"on day {', '.join('last' if day == '-1' else day for day in days.split(','))} of the month")
     if months := parts.pop("BYMONTH", ""):
         said.append(f"in {', '.join(month_name[int(each)] if each in _MONTHS else each for each in months.split(','))}")
     if count := parts.pop("COUNT", ""):

@@ -65,7 +65,7 @@ def _add_frames(data: bytes, seconds: list[int], answer: Answer) -> None:
 
 
 Found = tuple[float, int, int]
-"""Seconds, width and height; 0: not known. What tells them is looked for by its mark: parts may claim any size."""
+"""Seconds, width and height; 0: not known. They are found by their marks, since parts may claim any size."""
 
 
 def _wave(data: bytes) -> Found:

@@ -1,4 +1,4 @@
-"""Tables of a PDF page as Markdown: by their ruled lines, or by columns that are surely some. All else stays text.
+"""Tables of a PDF page as Markdown: by their ruled lines, or by unmistakable columns. All else stays text.
 
 A page has no tables, only words at places and lines that are drawn. A table without lines needs a column of numbers, or
 rules above and below it: columns of prose, lists of contents and lines of addresses look the same otherwise.
