@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from goclaw.common.core.records import record
+from goclaw.common.core.tool_ids import agent_of
 
 TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"
 """The tools with which a model finds and runs those that are not in its request (`toolkit.offering`)."""
@@ -159,7 +160,7 @@ class ToolSpec:
     @property
     def agent(self) -> str:
         """The agent that alone has it; empty: it is for everyone."""
-        return self.local_id.partition(".")[0]
+        return agent_of(self.local_id)
 
     @property
     def title(self) -> str:

@@ -71,7 +71,7 @@ BUGS: list[Bug] = [
     bug(
         "one slow document takes the time of all",
         "GoClaw before 2026-12: documents after a slow one were never searched",
-        "goclaw/tools/builtin/document_search.py",
+        "goclaw/tools/toolkit/documents.py",
         "scans=False, seconds=seconds)",
         "scans=False)",
         "tests/tools/builtin/test_document_search.py",

@@ -19,7 +19,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.files import shown_path
 from goclaw.common.core.selection import NOT, SET, TAG, Toolsets
-from goclaw.common.core.tool_ids import short_name
+from goclaw.common.core.tool_ids import agent_of, short_name
 from goclaw.common.specs import MCP
 
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
@@ -115,7 +115,7 @@ class _Known:
         own = [each for each in known if kind == "tool" and short_name(each) == name]
         if not own:
             yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"
-        elif (len(own) > 1 or is_built_in(name)) and not any(_is_of(place, each.partition(".")[0]) for each in own):
+        elif (len(own) > 1 or is_built_in(name)) and not any(_is_of(place, agent_of(each)) for each in own):
             why = "a built-in tool that is off" if is_built_in(name) else "a tool of several agents"
             yield f"{place}: `{name}` is {why}; name one: {', '.join(sorted(own))}"
 

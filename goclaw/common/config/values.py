@@ -226,7 +226,9 @@ class ListenerSettings(Section):
 
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     hosts: Hosts = Field(
-        (), description="Host names it answers to, besides localhost and those of its configured public addresses."
+        (),
+        description="Host names it answers to, besides localhost and those in `public_url` and, for `http`, "
+        "`telegram.webhook.url`.",
     )
 
 

@@ -54,7 +54,7 @@ _MARKS = (
 )
 TAKEN = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF")
 """Beginnings of pictures that models take; they are documents only for their place and camera."""
-SEARCHED = {*(".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".odt", ".ods", ".odp", ".epub", ".rtf", ".eml")}
+SEARCHED = {".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".odt", ".ods", ".odp", ".epub", ".rtf", ".eml"}
 """Endings of documents that searches look into: archives and texts are left out."""
 _ENDINGS = {".eml": Kind.MAIL, ".csv": Kind.TABLE, ".tsv": Kind.TABLE, ".ics": Kind.CARDS, ".vcf": Kind.CARDS}
 _ENDINGS |= dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML)

@@ -23,6 +23,11 @@ def short_name(tool: str) -> str:
     return tool.rpartition(".")[2]
 
 
+def agent_of(tool: str) -> str:
+    """Return the agent that alone has the tool with this id; empty: it is for everyone."""
+    return tool.rpartition(".")[0].partition(".")[0]
+
+
 def wire_name(tool: str, taken: Collection[str]) -> str:
     """Return the name that the tool with this id has for the model of its agent.
 

@@ -154,7 +154,7 @@ class SessionStatus:
             health: of the summary models.
             clock: tells the time.
             own: our block for a person who is no admin: name and text; None: an admin reads it.
-            in_group: others read along, so nobody's cost, budget and schedules are shown.
+            in_group: others read along, so costs, budgets and schedules are left out.
         """
         blocks = [
             [

@@ -67,7 +67,7 @@ from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
-from goclaw.tools.toolkit.documents import text_of
+from goclaw.tools.toolkit.documents import text_for_search
 from goclaw.tools.toolkit.parts import PackageParts
 from goclaw.tools.toolkit.sources import BUILT_IN
 from goclaw.tools.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
@@ -196,7 +196,7 @@ async def open_environment(
                     *(config.state_dir / "memory.db", config, clock, feed),
                     alone=record is None,
                     works_in=lambda key, root: place_of(config, users.get(key)).root == root,
-                    document_text=lambda name, data: text_of(environment, name, data),
+                    document_text=lambda name, data: text_for_search(environment, name, data),
                 )
             ),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),

@@ -9,7 +9,7 @@ from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.workspace import FileStamp, Opened
 from goclaw.errors import ToolError
 from goclaw.tools.toolkit.base import ToolContext
-from goclaw.tools.toolkit.documents import MAX_CHARACTERS, Selection, SourceFile, read_document
+from goclaw.tools.toolkit.documents import MAX_CHARACTERS, text_for_search
 
 MAX_SEARCHED = 50
 """Documents of one search; the first one of each takes a second."""
@@ -82,14 +82,13 @@ async def text_of(ctx: ToolContext, path: str, seconds: float) -> str:
     if isinstance(found, str):
         return found
     if failure is None:
-        wanted = Selection(characters=MAX_CHARACTERS, scans=False, seconds=seconds)
         try:
-            document = await read_document(ctx.environment, SourceFile(path, found), wanted)
+            text = await text_for_search(ctx.environment, path, found, seconds=seconds)
         except ToolError as error:
             failure = _failures[key] = _Failure(str(error), seconds, clock.monotonic() + _FORGET)
         else:
-            _texts.add(key, document.content)
-            return document.content
+            _texts.add(key, text)
+            return text
     if key.ending in _OFTEN_TEXTS and b"\0" not in (beginning := found[:MAX_CHARACTERS]):
         return beginning.decode(errors="replace")
     raise ToolError(failure.reason)

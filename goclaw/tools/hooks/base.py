@@ -48,7 +48,7 @@ class HookEvent:
     text: str = ""
     """The result, the error, the message, or the instructions of a compaction."""
     tool_id: str = ""
-    """The tool's id, `agent.set.tool`, where one agent alone has it."""
+    """The tool's id: `agent.set.tool` where one agent alone has it, else its name."""
 
 
 @record

@@ -465,7 +465,7 @@ def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
 def _event(point: Point, tool: Tool, watch: Watch, text: str = "") -> HookEvent:
     spec, scope, call = tool.spec, watch.scope, watch.call
     name = short_name(spec.id)
-    return HookEvent(point, scope.session, scope.actor, name, spec.tags, call.id, call.input, text, spec.local_id)
+    return HookEvent(point, scope.session, scope.actor, name, spec.tags, call.id, call.input, text, spec.id)
 
 
 def _brief(arguments: Mapping[str, Any]) -> str:

@@ -104,9 +104,9 @@ class DocumentsPart:
     """Raises ToolError, with words for people."""
 
 
-async def text_of(environment: ToolEnvironment, name: str, data: bytes) -> str:
-    """Return the text of a document, as far as memory searches it. Raises ToolError."""
-    wanted = Selection(characters=MAX_CHARACTERS, scans=False)
+async def text_for_search(environment: ToolEnvironment, name: str, data: bytes, *, seconds: float | None = None) -> str:
+    """Return the text of a document, as far as searches look into it; `seconds`: see `Selection`. Raises ToolError."""
+    wanted = Selection(characters=MAX_CHARACTERS, scans=False, seconds=seconds)
     return (await read_document(environment, SourceFile(name, data), wanted)).content
 
 

@@ -17,6 +17,7 @@ from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import BUILT_IN, Toolsets
+from goclaw.common.core.tool_ids import agent_of
 from goclaw.common.specs import Annotations, Example, ToolSpec
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
@@ -115,7 +116,7 @@ class ToolListing:
 
     def find(self, name: str, actor: Actor) -> ListedTool | None:
         """Return one tool, an agent's own by its id; None if unknown or not for `actor`."""
-        tool = self.registry.of(name.rpartition(".")[0].partition(".")[0]).find(name, actor)
+        tool = self.registry.of(agent_of(name)).find(name, actor)
         config = self.registry.access.config
         return ListedTool(tool, self.sources.origin(tool.spec.id), tool.availability(config)) if tool else None
 

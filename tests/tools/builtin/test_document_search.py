@@ -51,7 +51,7 @@ def names_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(source.name)
         return await read_document(environment, source, wanted)
 
-    monkeypatch.setattr(document_search, "read_document", noted)
+    monkeypatch.setattr("goclaw.tools.toolkit.documents.read_document", noted)
     return names
 
 

@@ -135,7 +135,7 @@ async def test_a_hook_forbids_a_call(tmp_path: Path) -> None:
     hook = at("pre_tool", lambda event: HookAnswer(deny="not on Sundays"), "tag:shell", heard=heard)
     async with bench(tmp_path, hook) as on:
         assert await on.error("run", line="ls") == "denied by hook: not on Sundays"
-        assert heard == [HookEvent("pre_tool", "s", ANNA, "run", run.spec.tags, "c1", {"line": "ls"})]
+        assert heard == [HookEvent("pre_tool", "s", ANNA, "run", run.spec.tags, "c1", {"line": "ls"}, tool_id="run")]
         assert (await on.call("reach", host="x")).content == "reached x", "it is not about that one"
 
 

@@ -64,7 +64,7 @@ def _own_tools(access: Access, specs: Sequence[ToolSpec]) -> Iterator[Finding]:
         others = [name for name, each in agents.items() if name != owner and _selects(access, each, own.values())]
         if others:
             text = f"only the agent {owner} has {', '.join(own)}, not {', '.join(others)}"
-            yield Finding("tools", "ok", f"{text}; `share=True` in its `use(…)` shares them")
+            yield Finding("tools", "ok", f"{text}; `use(…, share=True)` shares them")
         for hidden in (spec for spec in specs if not spec.agent and spec.name in own):
             if _selects(access, agents[owner], [hidden]):
                 text = f"the agent {owner} selects {hidden.name}, which it cannot see: a tool of its own has that name"

@@ -77,7 +77,7 @@ async def test_what_one_agent_alone_has_is_named_with_those_that_lack_it(tmp_pat
     _, own, of_shed, hidden = await found(tmp_path, **{"tools.cli": lint})
     assert (own.verdict, own.text) == (
         "ok",
-        "only the agent gardener has water, not main, general, keeper; `share=True` in its `use(…)` shares them",
+        "only the agent gardener has water, not main, general, keeper; `use(…, share=True)` shares them",
     )
     assert of_shed.text.startswith("only the agent shed has lint, not main, general;")
     assert (hidden.verdict, hidden.text) == (
